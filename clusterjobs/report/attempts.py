@@ -82,7 +82,7 @@ def _with_counts(windows: Sequence[Window]) -> list[Window]:
     first = windows[0]
     counts = [min(first.steps or usual, max(first.step, 1)), *gaps]
     return [
-        one if one.steps else one._replace(steps=count)
+        one if one.steps else one.with_steps(count)
         for one, count in zip(windows, counts, strict=True)
     ]
 

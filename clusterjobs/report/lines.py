@@ -42,7 +42,7 @@ class LineFinder:
         self.count = self.size = self.cut = 0
         self._rest = b""
 
-    def lines(self, block: bytes) -> Iterator[Line]:
+    def lines(self, block: bytes) -> Iterator[bytes]:
         """The lines of a block that have a hint; the last one waits until its end is read."""
         self.size += len(block)
         block = self._rest + block
@@ -53,7 +53,7 @@ class LineFinder:
             self._rest = self._rest[:LONGEST]
         self.count += block.count(b"\n", 0, end)
         for start, stop in self._spans(block, end):
-            yield from clean_lines(block[start:stop])
+            yield block[start:stop]
 
     def _spans(self, block: bytes, end: int) -> list[tuple[int, int]]:
         """Start and end of each line with a hint, in order; every line has an empty hint."""
@@ -83,17 +83,20 @@ def _label(block: bytes, end: int) -> bytes:
     return text[:place].encode()
 
 
-def clean_lines(raw: bytes) -> Iterator[Line]:
+def clean_lines(raw: bytes) -> list[Line]:
     """The states of a line that carriage returns overwrite, each without control characters.
 
     The label stands before the first of them.
     """
     rank = None
+    found: list[Line] = []
     for part in raw.decode(errors="replace").split("\r"):
         text = part if part.isprintable() else _CONTROL.sub("", part)
         place = 0
-        while found := _LABEL.match(text, place):
-            number = found["mpi"] or found["torch"] or found["local"] or found["task"]
-            rank, place = int(number), found.end()
-        if len(text) - place <= _LONGEST_TEXT and text[place:].strip():
-            yield Line(text[place:], rank)
+        while label := _LABEL.match(text, place):
+            number = label["mpi"] or label["torch"] or label["local"] or label["task"]
+            rank, place = int(number), label.end()
+        text = text[place:]
+        if text and not text.isspace() and len(text) <= _LONGEST_TEXT:
+            found.append(Line(text, rank))
+    return found

@@ -5,23 +5,23 @@ It gets bytes and knows no file; what a line means is known in `formats/`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
-from clusterjobs.report.formats import Format, all_formats
+from clusterjobs.report.formats import FastFormat, Format, all_formats
 from clusterjobs.report.formats.checkpoints import Checkpoints
 from clusterjobs.report.formats.job_script import JobScript
-from clusterjobs.report.lines import Line, LineFinder
+from clusterjobs.report.lines import Line, LineFinder, clean_lines
 from clusterjobs.report.ranks import RankTimes
 from clusterjobs.report.records import Event, Log, Window
-from clusterjobs.report.thinning import halve
+from clusterjobs.report.thinning import Thinned
 from clusterjobs.report.unknown_lines import frequent_lines
 
-MOST = 100_000  # records that are kept in memory
 _SAMPLE = 200  # windows after which the formats of a log are known
 _SAMPLE_BYTES = 32 << 20
 _MOST_STEPS = 10**15
 _START = 1 << 18  # bytes in which unknown lines are counted
 _NEAR = 8  # records before, among which the step of a further line is searched for
+_RECENT = 1000  # records that are not thinned yet
 _STARTS = ("attempt", "resumed", "end")  # events after which a step is done again
 _SILENT = 256  # windows of other ranks after which a rank counts as gone
 
@@ -40,15 +40,17 @@ class LogReader:
     def __init__(self, formats: Sequence[Format]) -> None:
         self._formats = list(formats)
         self._others: list[Format] = [JobScript(), Checkpoints()]  # events of any framework
+        self._readers = [*self._others, *formats]
         self._is_chosen = False
-        self._finder = LineFinder(_hints([*self._others, *formats]))
-        self._found: list[Window | Event] = []
-        self._limit = MOST
+        self._fast: FastFormat | None = None  # the only one that finds steps
+        self._finder = LineFinder(_hints(self._readers))
+        self._thinned = Thinned()
+        self._found: list[Window | Event] = []  # the last ones
         self._sample: list[tuple[Format, Window | Event]] = []
         self._start = bytearray()  # of the log, for the message that no step was found
         self._dropped = 0
         self._ranks = RankTimes()
-        self._printers: dict[Format, _Printer] = {}  # whose lines count
+        self._printers = {form: _Printer() for form in formats}  # whose lines count
         self._near: Window | None = None  # of a further format, for the next step of the first one
         self._guessed: frozenset[str] = frozenset()  # values of the last step that are of `_near`
 
@@ -56,14 +58,12 @@ class LogReader:
         """Read the next block; the line that is cut off at its end waits for its rest."""
         if len(self._start) < _START:
             self._start += block[:_START]
-        for line in self._finder.lines(block):
-            for form, record in self._records(line):
-                if self._is_chosen:
-                    self._add(form, record)
-                else:
-                    self._sample.append((form, record))
-            if not self._is_chosen and self._has_sample():
-                self._choose()
+        for raw in self._finder.lines(block):
+            if self._fast and (window := self._fast.read_raw(raw)):
+                self._add(self._fast, window)
+                continue
+            for line in clean_lines(raw):
+                self._read(line)
 
     def log(self) -> Log:
         """What was read so far; the line that is still being written is left out."""
@@ -74,7 +74,7 @@ class LogReader:
         unknown = () if name else frequent_lines(bytes(self._start))
         return Log(
             name,
-            tuple(self._found),
+            (*self._thinned.records(), *self._found),
             finder.count,
             finder.size,
             self._dropped,
@@ -82,20 +82,29 @@ class LogReader:
             self._ranks.slow(),
         )
 
-    def _records(self, line: Line) -> Iterator[tuple[Format, Window | Event]]:
-        for form in (*self._others, *self._formats):
-            for hint in form.hints:  # any() takes longer
-                if hint in line.text:
-                    break
-            else:
-                continue
-            try:
-                for record in form.read(line.text, line.rank):
-                    if isinstance(record, Window) and not 0 <= record.step < _MOST_STEPS:
-                        raise ValueError("no step of a training")
-                    yield form, record
-            except (ValueError, ArithmeticError):
+    def _read(self, line: Line) -> None:
+        for form in self._readers:
+            if any(hint in line.text for hint in form.hints):
+                records = self._records(form, line)
+                if self._is_chosen:
+                    for record in records:
+                        self._add(form, record)
+                else:
+                    self._sample += [(form, record) for record in records]
+        if not self._is_chosen and self._has_sample():
+            self._choose()
+
+    def _records(self, form: Format, line: Line) -> Sequence[Window | Event]:
+        try:
+            records = tuple(form.read(line.text, line.rank))
+        except (ValueError, ArithmeticError):
+            self._dropped += 1
+            return ()
+        for record in records:
+            if isinstance(record, Window) and not 0 <= record.step < _MOST_STEPS:
                 self._dropped += 1
+                return ()
+        return records
 
     def _has_sample(self) -> bool:
         return len(self._sample) >= _SAMPLE or self._finder.size >= _SAMPLE_BYTES
@@ -104,8 +113,10 @@ class LogReader:
         """Keep the formats that have found steps; the first of them says which steps there are."""
         sample, self._sample, self._is_chosen = self._sample, [], True
         self._formats = _needed(self._formats, sample)
-        hints = _hints([*self._others, *self._formats])
-        self._finder.hints = [hint.encode() for hint in hints]
+        self._readers = [*self._others, *self._formats]
+        self._finder.hints = [hint.encode() for hint in _hints(self._readers)]
+        if len(self._formats) == 1 and isinstance(self._formats[0], FastFormat):
+            self._fast = self._formats[0]
         for form, record in sample:
             if form in self._formats or isinstance(record, Event):
                 self._add(form, record)
@@ -113,7 +124,7 @@ class LogReader:
     def _add(self, form: Format, record: Window | Event) -> None:
         if isinstance(record, Window):
             self._ranks.add(record)
-            if not self._printers.setdefault(form, _Printer()).prints(record):
+            if not self._printers[form].prints(record):
                 self._raise_memory(record)
                 return
             if self._completes(form, record):
@@ -122,9 +133,9 @@ class LogReader:
         elif record.kind in _STARTS:
             self._near = None
         self._found.append(record)
-        if len(self._found) > self._limit:
-            self._found = halve(self._found)
-            self._limit = max(MOST, 2 * len(self._found))  # some cannot be merged
+        if len(self._found) > _RECENT:
+            self._thinned.add(self._found[:-_NEAR])
+            del self._found[:-_NEAR]
 
     def _completes(self, form: Format, further: Window) -> bool:
         """Whether it says more about a step that is known, and nothing about another one.

@@ -48,6 +48,14 @@ class Window(NamedTuple):
     low: Mapping[Quantity, float] = {}
     high: Mapping[Quantity, float] = {}
 
+    def with_values(self, values: Mapping[Quantity, float]) -> Window:
+        """The same window with other values; `_replace` takes three times as long."""
+        return Window(self.step, values, self.steps, self.rank, self.low, self.high)
+
+    def with_steps(self, steps: int) -> Window:
+        """The same window with another number of steps."""
+        return Window(self.step, self.values, steps, self.rank, self.low, self.high)
+
 
 EventKind = Literal[
     "attempt",  # a job's script says that attempt `value` starts

@@ -60,7 +60,7 @@ def complete(windows: Sequence[Window], job: Job) -> Completed:
         if rate and sequence and "tokens_per_second" not in values:
             values["tokens_per_second"] = rate * sequence
             derived["tokens_per_second"] = "samples/s x sequence"
-        before = window._replace(values=values)
+        before = window.with_values(values)
         done.append(before)
     notes = []
     if apart:
@@ -78,11 +78,14 @@ def complete(windows: Sequence[Window], job: Job) -> Completed:
 
 def _possible(values: Mapping[Quantity, float]) -> dict[Quantity, float]:
     """Without what cannot be measured. A loss or a gradient may be NaN: that is worth knowing."""
-    return {
-        name: math.copysign(math.inf, value) if abs(value) > _INFINITE else value
-        for name, value in values.items()
-        if name in _OF_THE_TRAINING or value == 0 or _LEAST <= value <= _MOST
-    }
+    possible = dict(values)
+    odd = [name for name, one in values.items() if one != 0 and not _LEAST <= one <= _MOST]
+    for name in odd:  # nearly never
+        if name not in _OF_THE_TRAINING:
+            del possible[name]
+        elif abs(values[name]) > _INFINITE:
+            possible[name] = math.copysign(math.inf, values[name])
+    return possible
 
 
 def _add_seconds(

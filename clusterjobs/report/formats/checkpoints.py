@@ -13,8 +13,12 @@ from collections.abc import Iterable
 
 from clusterjobs.report.records import Event, EventKind, Window
 
-_SAVING = "Saving model checkpoint: "
-_LOADED = ("End Load checkpoint from ", "Loaded checkpoint from ", "successfully loaded ")
+_KINDS: dict[str, EventKind] = {
+    "Saving model checkpoint: ": "saving",
+    "End Load checkpoint from ": "resumed",
+    "Loaded checkpoint from ": "resumed",
+    "successfully loaded ": "resumed",
+}
 _STEP = re.compile(r"/global_step(\d{1,15})/")
 
 
@@ -22,14 +26,14 @@ class Checkpoints:
     """One log. The tag of a checkpoint has its step, unless the program chooses another one."""
 
     name = "checkpoints"
-    hints: tuple[str, ...] = (_SAVING, *_LOADED)
+    hints: tuple[str, ...] = ("/global_step",)
 
     def __init__(self) -> None:
         self._last: Event | None = None
 
     def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:  # noqa: ARG002
-        if found := _STEP.search(line):
-            kind: EventKind = "saving" if _SAVING in line else "resumed"
+        kind = next((kind for text, kind in _KINDS.items() if text in line), None)
+        if kind and (found := _STEP.search(line)):
             event = Event(kind, int(found[1]))
             if event != self._last:
                 self._last = event

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
+from clusterjobs.report.formats.layout import Layout
 from clusterjobs.report.records import Event, Quantity, Window
 
 # Begins with a literal, which is found much faster than a boundary of a word.
@@ -65,8 +66,6 @@ _SAVING = re.compile(r"\bsaving checkpoint at iteration +(\d{1,15})")
 _SAVED = re.compile(r"\bsuccessfully saved checkpoint (?:at|from) iteration +(\d{1,15})")
 _LOADED = re.compile(r"\bsuccessfully loaded checkpoint .{0,500}? at iteration +(\d{1,15})")
 
-_LAYOUTS = 20  # that are learned in a log, so that damaged lines do not cost memory
-
 
 class Megatron:
     """One log; `name` is certain after a line that only one of the three prints."""
@@ -76,17 +75,22 @@ class Megatron:
 
     def __init__(self) -> None:
         self._last = 0
-        self._layout = _Layout()
+        self._layout = Layout()
+
+    def read_raw(self, raw: bytes) -> Window | None:
+        """A line of the same fields as one before."""
+        window = self._layout.read(raw)
+        if not window or not _is_timed(window.values):
+            return None
+        self._last = window.step
+        return window
 
     def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:
-        start = line.find("iteration ")
-        if start >= 0 and (found := self._layout.read(line, start)):
-            return (self._window(found[1], found[0], rank),)
         if iterations := list(_ITERATION.finditer(line)):
             # Ranks that write at the same time can put two lines into one.
             starts = [0, *(one.start() for one in iterations[1:]), len(line)]
             parts = [line[begin:end] for begin, end in itertools.pairwise(starts)]
-            self._layout.learn(line, start)
+            self._layout.learn(line, _FIELDS)
             return [
                 self._of_line(part, int(one["step"]), rank)
                 for one, part in zip(iterations, parts, strict=True)
@@ -99,7 +103,7 @@ class Megatron:
         return self._window(_fields(line), step, rank)
 
     def _window(self, values: dict[Quantity, float], step: int, rank: int | None) -> Window:
-        if "seconds" not in values and "samples_per_second" not in values:
+        if not _is_timed(values):
             raise ValueError("a line without a time")  # cut, or mixed with another
         self._last = step
         return Window(step, values, None, rank)
@@ -115,49 +119,8 @@ class Megatron:
         return (event,) if event else ()
 
 
-class _Layout:
-    """The fields of a line, as one pattern for the lines of the same fields.
-
-    It finds the same values as `_fields`, several times faster. Lines with other fields, and
-    damaged ones, do not match.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, ...], re.Pattern[str] | None] = {}
-        self._pattern: re.Pattern[str] | None = None
-        self._fields: list[tuple[Quantity, float]] = []
-
-    def learn(self, line: str, start: int) -> None:
-        """`start`: of the field with the iteration, which must be the first."""
-        names = tuple(part.rpartition(":")[0] for part in line[start:].split("|")[1:-1])
-        if "|" in line[:start] or (names not in self._known and len(self._known) >= _LAYOUTS):
-            return
-        found = [_FIELDS.get(name.strip()) for name in names]
-        self._fields = [one for one in found if one]
-        if names not in self._known:
-            is_clear = len({name for name, _ in self._fields}) == len(self._fields)
-            texts = (
-                rf"{re.escape(name)}: *([-+\d.eE]+|nan|inf) *\|" if known else r"[^|]*\|"
-                for name, known in zip(names, found, strict=True)
-            )
-            pattern = re.compile(_ITERATION.pattern + "".join(texts) + r" *\Z")
-            self._known[names] = pattern if is_clear else None
-        self._pattern = self._known[names]
-
-    def read(self, line: str, start: int) -> tuple[int, dict[Quantity, float]] | None:
-        """The step and the values of a line; None if it has another layout."""
-        found = self._pattern.match(line, start) if self._pattern else None
-        if not found:
-            return None
-        step, _, *texts = found.groups()
-        try:
-            values = {
-                name: float(text) * unit
-                for (name, unit), text in zip(self._fields, texts, strict=True)
-            }
-        except ValueError:
-            return None
-        return int(step), values | _clock(line[:start])
+def _is_timed(values: Mapping[Quantity, float]) -> bool:
+    return "seconds" in values or "samples_per_second" in values
 
 
 def _fields(line: str) -> dict[Quantity, float]:

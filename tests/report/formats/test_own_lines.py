@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from clusterjobs.report.formats.common import Common
-from clusterjobs.report.log import MOST, read_log
 from clusterjobs.report.records import Event, Window
 
 LINES: dict[str, tuple[int, dict[str, float]]] = {
@@ -58,18 +57,3 @@ def test_settings_and_validation_are_no_steps_of_the_training(line: str) -> None
 )
 def test_a_loss_of_the_validation_is_not_that_of_the_training(line: str) -> None:
     assert list(Common().read(line, None)) == [Event("validation", 3, 2.5)]
-
-
-def test_records_that_cannot_be_merged_are_not_merged_at_every_line(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    calls = []
-
-    def halve(records: list[Window | Event]) -> list[Window | Event]:
-        calls.append(len(records))
-        return records
-
-    monkeypatch.setattr("clusterjobs.report.log.halve", halve)
-    monkeypatch.setattr("clusterjobs.report.log.MOST", 10)
-    read_log([b"step 2 loss 3\nstep 1 loss 3\n" * 500])
-    assert len(calls) < 10 < MOST
