@@ -15,13 +15,19 @@ _MOST_NAMES = 3  # in a sentence
 
 
 def comparison(runs: Sequence[Run]) -> Table:
-    """A row for each run; what is unknown is a dash. Points of a sweep have their values."""
+    """A row for each run; what is unknown is a dash, and of all runs, left out.
+
+    Points of a sweep have their values.
+    """
     keys = tuple(dict.fromkeys(key for run in runs for key in run.point))
     head = (
         *("run", *keys, "GPUs", "steps", "samples/s", "tokens/s", "a step"),
         *("MFU", "HFU", "goodput", "loss", "cost"),
     )
-    return Table(TITLE, head, tuple(_row(run, keys) for run in runs), tuple(_notes(runs)))
+    rows = [_row(run, keys) for run in runs]
+    known = [place for place in range(len(head)) if {row[place] for row in rows} != {_UNKNOWN}]
+    columns = [tuple(row[place] for place in known) for row in (head, *rows)]
+    return Table(TITLE, columns[0], tuple(columns[1:]), tuple(_notes(runs)))
 
 
 def _row(run: Run, keys: Sequence[str]) -> tuple[str, ...]:
@@ -53,7 +59,7 @@ def _notes(runs: Sequence[Run]) -> list[str]:
     for run in runs:
         if run.no_steady_state:
             reasons.setdefault(run.no_steady_state, []).append(run.name)
-    unsteady = [f"No speed of {_named(names)}: {reason}." for reason, names in reasons.items()]
+    unsteady = [f"No speed of {first_names(names)}: {reason}." for reason, names in reasons.items()]
     frameworks = {run.framework for run in runs if run.framework}
     if len(frameworks) > 1:
         unsteady.append(
@@ -62,6 +68,7 @@ def _notes(runs: Sequence[Run]) -> list[str]:
     return unsteady
 
 
-def _named(names: Sequence[str]) -> str:
+def first_names(names: Sequence[str]) -> str:
+    """`a, b, c and 9 more`."""
     more = len(names) - _MOST_NAMES
     return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

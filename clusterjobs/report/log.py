@@ -118,7 +118,8 @@ class LogReader:
         if len(self._formats) == 1 and isinstance(self._formats[0], FastFormat):
             self._fast = self._formats[0]
         for form, record in sample:
-            if form in self._formats or isinstance(record, Event):
+            is_needed = form in self._formats
+            if is_needed or (isinstance(record, Event) and record.kind != "length"):
                 self._add(form, record)
 
     def _add(self, form: Format, record: Window | Event) -> None:

@@ -19,7 +19,7 @@ from clusterjobs.report.lost_time import (
     seconds_in_steps,
     useful_seconds,
 )
-from clusterjobs.report.records import Log, Quantity, Window
+from clusterjobs.report.records import Event, Log, Quantity, Window
 from clusterjobs.report.run import AttemptPart, Cost, Efficiency, Run
 from clusterjobs.report.steady import Steady, find_steady, spreads
 from clusterjobs.report.values import complete, total
@@ -50,7 +50,7 @@ def make_run(log: Log, job: Job) -> Run:
         framework=job.framework or log.format,
         attempts=attempts,
         steps=windows[-1].step if windows else None,
-        total_steps=job.total_steps,
+        total_steps=job.total_steps or _length(log, windows),
         gpus=job.gpus,
         nodes=job.nodes,
         rates=rates,
@@ -78,6 +78,13 @@ def make_run(log: Log, job: Job) -> Run:
     )
     run = replace(run, efficiency=_efficiency(run, job))
     return replace(run, notes=(*run.notes, *notes_of(run)), advice=advice_of(run, job))
+
+
+def _length(log: Log, windows: Sequence[Window]) -> int | None:
+    """The steps that the training is for, as the log says it last."""
+    said = [one.value for one in log.records if isinstance(one, Event) and one.kind == "length"]
+    is_possible = bool(said and said[-1] and windows and said[-1] >= windows[-1].step)
+    return int(said[-1] or 0) if is_possible else None
 
 
 def _goodput(useful: float | None, paid: float | None) -> float | None:

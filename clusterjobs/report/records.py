@@ -65,6 +65,7 @@ EventKind = Literal[
     "saving",
     "saved",  # took `value` seconds, if the log says so
     "validation",
+    "length",  # the training is for `value` steps
     "arguments",  # settings that the program prints, in `settings`
     "end",  # of an attempt, after `value` seconds; `settings` has the reason
 ]

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, model_validator
 from clusterjobs.spec import field_types
 from clusterjobs.spec.model import SpecModel
 
-_EXAMPLE = "write 'loss: ([0-9.]+)'"
+_EXAMPLE = "a number is ([0-9.]+), for example in 'name: ([0-9.]+)'"
 _LONGEST = 1000  # characters of a pattern
 NAMES = (
     *("step", "seconds", "samples_per_second", "tokens_per_second", "loss", "validation_loss"),

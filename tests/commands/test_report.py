@@ -103,6 +103,16 @@ def test_several_logs_are_compared_in_the_order_given(clusterjobs, spec: pathlib
     assert [run["samples_per_second"] for run in found] == [25, 50]
 
 
+def test_ranks_and_nodes_that_the_job_does_not_record_are_those_of_the_spec(
+    clusterjobs, spec: pathlib.Path
+) -> None:
+    spec.write_text(spec.read_text() + "nodes: 2\n")
+    folder = spec.parent / "logs" / "12"
+    (folder / "plan.json").write_text('{"name": "tiny", "spec": {"file": "exp.yaml"}}')
+    (run,) = runs(clusterjobs, str(spec), "12")
+    assert (run["nodes"], run["gpus"]) == (2, None)  # c6i.xlarge has no GPU
+
+
 def test_logs_of_one_file_name_are_called_by_their_paths(
     clusterjobs, folder: pathlib.Path, spec: pathlib.Path
 ) -> None:
@@ -127,8 +137,13 @@ def test_a_sweep_names_the_newest_job_of_each_point(
     names = [sweep.points[index].name for index in (0, 2)]
     assert [run["name"] for run in found] == names
     assert [run["point"] for run in found] == [{"args.lr": "0.5"}, {"args.lr": "2.5"}]
-    head, first = clusterjobs("report", str(sweep.spec)).out.splitlines()[1:3]
-    assert head.split()[:3] == ["run", "args.lr", "GPUs"]
+    done = clusterjobs("report", str(sweep.spec))
+    head, first = done.out.splitlines()[1:3]
+    assert head.split()[:3] == ["run", "args.lr", "steps"]  # a sweep without GPUs
+    missing = sweep.points[1].name
+    assert done.err == f"{sweep.spec}: 1 of 3 points has no log yet: {missing}\n"
+    (alone,) = runs(clusterjobs, str(sweep.folder / names[0] / "30"))
+    assert alone["name"] == names[0]
     assert first.split()[2] == "0.5"  # behind the name and the job's id
 
 

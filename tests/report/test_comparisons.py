@@ -89,6 +89,8 @@ def test_a_comparison_has_a_row_for_each_run_and_dashes_for_what_is_unknown() ->
     table = comparison([run(8, 0.5, 64, name="a"), run(8, 0.5, 64, windows=2, name="b")])
     assert cells(table, "run") == ["a", "b"]
     assert cells(table, "samples/s") == ["128", "-"]
+    no_dashes = "run", "GPUs", "steps", "samples/s", "a step", "goodput", "loss"
+    assert table.head == no_dashes
     assert any(note.startswith("No speed of b: too few lines") for note in table.notes)
 
 

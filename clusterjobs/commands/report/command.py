@@ -69,7 +69,9 @@ def report(
     from clusterjobs.commands.report.text import run_text, table_text, unread_text
     from clusterjobs.report.data import report_data
 
-    wanted = find_targets(targets, spec)
+    wanted, missing = find_targets(targets, spec)
+    for note in missing:
+        click.echo(note, err=True)
     specs = Specs()
     found = [read_target(one, specs, progress_for(one)) for one in wanted]
     runs = [run for run, _ in found]

@@ -45,7 +45,7 @@ def _in_folder(target: Target) -> Job:
     nodes = ranks // per_node if ranks and per_node else None
     gpus_per_node = _derived(plan, "gpus_per_node")
     return Job(
-        name=target.point or str(plan.get("name") or target.folder.name),
+        name=target.point or _name(plan) or target.folder.name,
         job_id=target.folder.name,
         framework=str(plan.get("framework") or ""),
         nodes=nodes,
@@ -54,6 +54,12 @@ def _in_folder(target: Target) -> Job:
         attempts=tuple(map(_attempt, attempts)),
         point=_point(plan),
     )
+
+
+def _name(plan: dict[str, Any]) -> str:
+    point = plan.get("point")
+    name = point.get("name") if isinstance(point, dict) else plan.get("name")
+    return name if isinstance(name, str) else ""
 
 
 def _point(plan: dict[str, Any]) -> dict[str, str]:
@@ -81,10 +87,17 @@ def _attempt(one: Attempt) -> RecordedAttempt:
 
 
 def _with_plan(job: Job, planned: Planned) -> Job:
-    """With model, layout, GPU and price, as the spec has them today."""
-    found = planned.job
+    """With ranks, model, layout, GPU and price, as the spec has them today."""
+    found, shape = planned.job, planned.shape
+    job = dataclasses.replace(
+        job,
+        batch=planned.batch,
+        nodes=job.nodes or shape.nodes,
+        ranks=job.ranks or shape.world_size,
+        gpus=job.gpus or shape.nodes * shape.gpus_per_node or None,
+    )
     if isinstance(found, Unknown):
-        return dataclasses.replace(job, batch=job.batch or planned.batch)
+        return job
     is_gpu = not found.gpu.name.startswith(CPU)
     return dataclasses.replace(
         job,
@@ -93,9 +106,7 @@ def _with_plan(job: Job, planned: Planned) -> Job:
         model=found.model,
         layout=found.layout,
         gpu=found.gpu if is_gpu else None,
-        gpus=job.gpus or (found.layout.gpus if is_gpu else None),
-        nodes=job.nodes or found.layout.nodes,
-        paid_nodes=_with_roles(job.nodes or found.layout.nodes, found),
+        paid_nodes=_with_roles(job.nodes or shape.nodes, found),
         total_steps=_total_steps(found),
         price=_price(found, planned),
     )

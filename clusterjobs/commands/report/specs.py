@@ -14,6 +14,7 @@ from clusterjobs.commands.pipeline import Project, load
 from clusterjobs.commands.report.pattern_limit import LimitedPattern
 from clusterjobs.commands.spec_files import SpecFiles
 from clusterjobs.errors import InputError
+from clusterjobs.frameworks.base import Shape
 from clusterjobs.jobs.point_folders import digest_of
 from clusterjobs.report.formats import Format, all_formats
 from clusterjobs.report.formats.own_pattern import OwnPattern
@@ -23,10 +24,13 @@ from clusterjobs.spec.report_keys import Report
 class Planned(NamedTuple):
     """What a spec says of its job today. `batch` of the spec; `sites` know the prices.
 
+    `shape`: the ranks and where they run.
+
     `content`: the hash of all that decides what the ranks compute.
     """
 
     content: str
+    shape: Shape
     batch: int | None
     job: ForeseenJob | Unknown
     sites: tuple[tuple[str, str], ...]
@@ -78,6 +82,7 @@ def _planned(spec: pathlib.Path) -> dict[str, Planned]:
     return {
         digest: Planned(
             content,
+            plan.placement.shape,
             loaded.experiment.batch.global_ if loaded.experiment.batch else None,
             foreseen_job(plan, loaded, facts, project.configs, True),
             sites,

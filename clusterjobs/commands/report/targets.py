@@ -8,6 +8,7 @@ import itertools
 import pathlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from clusterjobs.commands.impact.find import find_specs
 from clusterjobs.commands.job_folders import spec_jobs
@@ -16,6 +17,7 @@ from clusterjobs.commands.sweeps.jobs import SweepJobs, sweep_jobs
 from clusterjobs.errors import InputError, one_problem
 from clusterjobs.jobs.folders import job_folders
 from clusterjobs.jobs.point_folders import digest_of, point_folders, point_jobs
+from clusterjobs.report.compare import first_names
 from clusterjobs.slurm.queue import by_id, known_jobs
 
 STANDARD_INPUT = "-"
@@ -38,7 +40,14 @@ class Target:
     name: str = "standard input"
 
 
-def find_targets(words: Sequence[str], spec: pathlib.Path | None = None) -> list[Target]:
+class Targets(NamedTuple):
+    """The runs that are named, and sentences about those that have no log yet."""
+
+    runs: list[Target]
+    notes: list[str]
+
+
+def find_targets(words: Sequence[str], spec: pathlib.Path | None = None) -> Targets:
     """The runs that the words name. A number is a job id. Raises InputError if there is none.
 
     `spec`: that of logs and jobs whose spec is not known otherwise.
@@ -47,17 +56,18 @@ def find_targets(words: Sequence[str], spec: pathlib.Path | None = None) -> list
     others = [word for word in words if word not in ids]
     specs = [pathlib.Path(word) for word in others if pathlib.Path(word).suffix in _SPECS]
     found: list[Target] = []
+    notes: list[str] = []
     for word in others:
         path = pathlib.Path(word)
         if word == STANDARD_INPUT:
             found.append(Target(None))
         elif path.suffix in _SPECS:
-            found += _of_spec(path, ids)
+            found += _of_spec(path, ids, notes)
         else:
             found += _of_path(named_here(path))
     if ids and not specs:
         found += map(_of_job, ids)
-    return _told_apart([replace(one, spec=one.spec or spec) for one in found])
+    return Targets(_told_apart([replace(one, spec=one.spec or spec) for one in found]), notes)
 
 
 def _told_apart(found: Sequence[Target]) -> list[Target]:
@@ -72,11 +82,11 @@ def _told_apart(found: Sequence[Target]) -> list[Target]:
     ]
 
 
-def _of_spec(spec: pathlib.Path, ids: Sequence[str]) -> Iterator[Target]:
+def _of_spec(spec: pathlib.Path, ids: Sequence[str], notes: list[str]) -> Iterator[Target]:
     """The jobs with these ids, or the newest one; of a sweep the newest of each point."""
     _, sweep = sweep_jobs(spec)
     if sweep:
-        yield from _of_sweep(spec, sweep, ids)
+        yield from _of_sweep(spec, sweep, ids, notes)
         return
     jobs = known_jobs()
     queued = None if jobs is None else by_id(job for job in jobs if not job.has_ended)
@@ -91,7 +101,9 @@ def _of_spec(spec: pathlib.Path, ids: Sequence[str]) -> Iterator[Target]:
         yield Target(folder / _LOG, folder, spec)
 
 
-def _of_sweep(spec: pathlib.Path, sweep: SweepJobs, ids: Sequence[str]) -> Iterator[Target]:
+def _of_sweep(
+    spec: pathlib.Path, sweep: SweepJobs, ids: Sequence[str], notes: list[str]
+) -> Iterator[Target]:
     folders = point_folders(sweep.folder)
     found = [
         Target(job / _LOG, job, spec, name)
@@ -103,6 +115,13 @@ def _of_sweep(spec: pathlib.Path, sweep: SweepJobs, ids: Sequence[str]) -> Itera
         what = "is no job of this sweep" if ids else "has a log"
         raise one_problem(
             f"{spec}: {which} {what}: {sweep.folder}", hint=f"clusterjobs status {spec} --points"
+        )
+    with_log = {one.point for one in found}
+    if not ids and (missing := [name for name in sweep.points if name not in with_log]):
+        have = "has" if len(missing) == 1 else "have"
+        notes.append(
+            f"{spec}: {len(missing)} of {len(sweep.points)} points {have} no log yet: "
+            f"{first_names(missing)}"
         )
     yield from found
 
@@ -140,7 +159,7 @@ def _of_job(job_id: str) -> Target:
             return Target(folder / _LOG, folder.absolute(), _spec_in(base, folder))
     for spec in itertools.islice(_specs(bases), _MOST_SPECS):
         with contextlib.suppress(InputError):  # a spec that is wrong, or of other jobs
-            return next(_of_spec(spec, [job_id]))
+            return next(_of_spec(spec, [job_id], []))
     raise _unknown_job(job_id)
 
 

@@ -14,6 +14,7 @@ from clusterjobs.report.records import Event, Quantity, Window
 _STEP = re.compile(
     r"(?<!max )(?<!total )(?<!warmup )"
     r"\b(?:global[ _]?step|step|iteration|iter)s?\b[\"']?[ =:/#]+(?P<step>\d{1,15})(?!\d)"
+    r"(?: ?/ ?(?P<steps>\d{1,15})(?![\d.]))?"
 )
 _DIGITS = r"\d[\d.,]{0,40}(?:e[-+]?\d{1,4})?"
 _NUMBER = rf"[\"']?[ =:]+[\"']?(-?{_DIGITS}|nan|-?inf)"
@@ -50,6 +51,9 @@ class Common:
     name = "own script"
     hints = ("step", "Step", "iter", "Iter", "STEP")
 
+    def __init__(self) -> None:
+        self._length = 0
+
     def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:
         line = line.lower()
         step = _STEP.search(line)
@@ -69,6 +73,10 @@ class Common:
         }
         if values:
             yield Window(number, values, None, rank)
+            length = int(step["steps"] or 0)
+            if length not in (0, self._length) and "epoch" not in line:  # it may be that of one
+                self._length = length
+                yield Event("length", value=length)
 
 
 def _values(line: str, behind: int) -> dict[Quantity, tuple[str, float]]:

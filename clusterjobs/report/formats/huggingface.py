@@ -43,6 +43,7 @@ class HuggingFace:
 
     def __init__(self) -> None:
         self._ranks: dict[int | None, _Progress] = {}
+        self._length = 0
 
     def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:
         progress = self._ranks.setdefault(rank, _Progress())
@@ -54,6 +55,9 @@ class HuggingFace:
         numbers = _numbers(line[start : line.rindex("}") + 1])
         if "loss" in numbers:
             yield self._window(progress, numbers, rank)
+            if progress.bar and progress.bar.total != self._length:
+                self._length = progress.bar.total
+                yield Event("length", value=self._length)
         if "eval_loss" in numbers:
             yield Event("validation", progress.step or None, numbers["eval_loss"])
         if "train_runtime" in numbers:

@@ -13,8 +13,8 @@ from clusterjobs.report.records import Quantity, Window
 
 _LABEL = rb" *(?:(?P<rank>\d{1,7}): )?"  # srun --label
 _CLOCK = rb" *(?:\[(?P<second>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?P<fraction>\.\d{1,9})?\])?"
-_STEP = rb" *iteration +(?P<step>\d{1,15})/ *\d{1,15} *\|"
-_START = re.compile(_CLOCK.decode() + _STEP.decode())
+_STEP = rb" *iteration +(?P<step>\d{1,15})/ *"
+_START = re.compile(_CLOCK.decode() + _STEP.decode() + r"(?P<steps>\d{1,15} *\|)")
 _NUMBER = rb": *([-+\d.eE]+|nan|inf) *\|"
 _ANY_FIELD = rb"[^|\r\x1b]*\|"
 _MOST = 20  # layouts that are learned in a log, so that damaged lines do not cost memory
@@ -34,16 +34,19 @@ class Layout:
         """`line`: without a label. `fields`: quantity and unit of each field that is known."""
         start = _START.match(line)
         names = tuple(part.rpartition(":")[0] for part in line.split("|")[1:-1])
-        if not start or (names not in self._known and len(self._known) >= _MOST):
+        if not start:
+            return
+        layout = start["steps"], *names
+        if layout not in self._known and len(self._known) >= _MOST:
             return
         found = [fields.get(name.strip()) for name in names]
         known = [one for one in found if one]
         self._names = [name for name, _ in known]
         self._scaled = [(name, unit) for name, unit in known if unit != 1]
-        if names not in self._known:
+        if layout not in self._known:
             is_clear = len(set(self._names)) == len(self._names)
-            self._known[names] = _pattern(names, found) if is_clear else None
-        self._pattern = self._known[names]
+            self._known[layout] = _pattern(start["steps"], names, found) if is_clear else None
+        self._pattern = self._known[layout]
 
     def read(self, raw: bytes) -> Window | None:
         """The window of a line; None if it has another layout."""
@@ -66,10 +69,12 @@ class Layout:
 
 
 def _pattern(
-    names: Sequence[str], found: Sequence[tuple[Quantity, float] | None]
+    steps: str, names: Sequence[str], found: Sequence[tuple[Quantity, float] | None]
 ) -> re.Pattern[bytes]:
+    """Of lines with the same length of the training and the same fields."""
     fields = (
         re.escape(name).encode() + _NUMBER if known else _ANY_FIELD
         for name, known in zip(names, found, strict=True)
     )
-    return re.compile(_LABEL + _CLOCK + _STEP + b"".join(fields) + b" *")
+    start = _LABEL + _CLOCK + _STEP + re.escape(steps).encode()
+    return re.compile(start + b"".join(fields) + b" *")

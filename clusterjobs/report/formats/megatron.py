@@ -75,6 +75,7 @@ class Megatron:
 
     def __init__(self) -> None:
         self._last = 0
+        self._length = 0
         self._layout = Layout()
 
     def read_raw(self, raw: bytes) -> Window | None:
@@ -91,10 +92,13 @@ class Megatron:
             starts = [0, *(one.start() for one in iterations[1:]), len(line)]
             parts = [line[begin:end] for begin, end in itertools.pairwise(starts)]
             self._layout.learn(line, _FIELDS)
-            return [
+            windows = [
                 self._of_line(part, int(one["step"]), rank)
                 for one, part in zip(iterations, parts, strict=True)
             ]
+            before, self._length = self._length, int(iterations[0]["steps"])
+            is_new = self._length != before
+            return (*windows, *([Event("length", value=self._length)] if is_new else []))
         return self._between(line, rank)
 
     def _of_line(self, line: str, step: int, rank: int | None) -> Window:

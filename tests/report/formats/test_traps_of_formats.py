@@ -130,7 +130,9 @@ def test_gpt_neox_tells_of_its_parts_validation_and_checkpoints() -> None:
     assert only.values["forward_seconds"] == 0.2
     assert only.values["backward_seconds"] == 0.4
     assert only.values["data_seconds"] == 0.02
-    assert events(text) == [("validation", 100), ("saving", 100), ("resumed", 100)]
+    assert [one for one in events(text) if one[0] != "length"] == [
+        *(("validation", 100), ("saving", 100), ("resumed", 100)),
+    ]
 
 
 def test_megatrons_timers_over_the_ranks_are_lines_of_their_own() -> None:
@@ -209,7 +211,7 @@ def test_a_learned_layout_finds_what_is_found_without_it() -> None:
         if window:
             seen += 1
             assert len(texts) == 1, line
-            assert repr([window]) == repr(list(Megatron().read(*texts[0]))), line
+            assert repr(window) == repr(next(iter(Megatron().read(*texts[0])))), line
         for text in texts:
             with contextlib.suppress(ValueError):
                 list(learned.read(*text))
