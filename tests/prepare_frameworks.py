@@ -49,7 +49,7 @@ def programs() -> pathlib.Path:
     """The folder of the nodes' programs, unpacked packages."""
     try:
         return unpacked_packages(
-            cache_dir(), "nodes-programs-1", NODE_PACKAGES, alone=("libopenmpi-dev",), say=say
+            cache_dir(), "nodes-programs-2", NODE_PACKAGES, alone=("libopenmpi-dev",), say=say
         )
     except InputError as error:
         raise CannotError(str(error)) from None
@@ -118,7 +118,8 @@ def _check_imports(site: pathlib.Path, root: pathlib.Path) -> None:
         "horovod.torch, fairseq.data.data_utils_fast, fairseq.data.token_block_utils_fast, "
         "fairseq_cli.train, fairseq_cli.hydra_train, fairseq_cli.preprocess"
     )
-    environment = {**_environment(site), "LD_LIBRARY_PATH": str(libraries(root))}
+    folders = f"{libraries(root)}:{root}/lib/{libraries(root).name}"
+    environment = {**_environment(site), "LD_LIBRARY_PATH": folders}
     _run([sys.executable, "-c", f"import {modules}; horovod.torch.init"], env=environment)
 
 
@@ -177,10 +178,11 @@ def build_horovod(work: pathlib.Path, root: pathlib.Path) -> None:
     # gloo asks for MPI's C compiler, and uses only its C++: without it, a symbol is missing.
     gloo = source / "third_party/gloo/cmake/Dependencies.cmake"
     _replace(gloo, "if(MPI_C_FOUND)", "if(MPI_CXX_FOUND)")
-    flags = "-O1 -DNDEBUG -DOMPI_SKIP_MPICXX"  # half the time; Open MPI's C++ part is not linked
-    quick = f"cmake_args = ['-DCMAKE_CXX_FLAGS_RELWITHDEBINFO={flags}', "
-    _replace(source / "setup.py", "cmake_args = [", quick)
     compiler = work / "bin" / "mpicxx"
+    flags = "-O1 -DNDEBUG -DOMPI_SKIP_MPICXX"  # half the time; Open MPI's C++ part is not linked
+    # The environment has an MPI of its own (mpich), which CMake would find by its mpiexec.
+    settings = f"'-DCMAKE_CXX_FLAGS_RELWITHDEBINFO={flags}', '-DMPI_CXX_COMPILER={compiler}', "
+    _replace(source / "setup.py", "cmake_args = [", f"cmake_args = [{settings}")
     compiler.parent.mkdir()
     compiler.write_text(_MPICXX.format(lib=libraries(root)))
     compiler.chmod(0o755)

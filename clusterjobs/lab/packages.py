@@ -121,7 +121,7 @@ def unpacked_packages(
         if not target.is_dir():
             apt = _apt_options(cache, say)
             packages = [*to_install(apt, "--reinstall", *wanted), *alone]
-            unpack(apt, packages, target, say, name_daemons)
+            unpack(apt, packages, target, say, link_alternatives)
         return target
     except FAILURES as error:
         raise _unavailable(label, wanted, error) from None
@@ -154,12 +154,19 @@ def missing_ip() -> list[str]:
     return [] if shutil.which("ip", path=":".join(SYSTEM)) else ["iproute2"]
 
 
-def name_daemons(root: Path) -> None:
-    """Link slurmd to slurmd-wlm, as Debian's alternatives do: as slurmd-wlm it finds no gres."""
+def link_alternatives(root: Path) -> None:
+    """Make the links that Debian's packages make when they are installed (update-alternatives).
+
+    slurmd is slurmd-wlm, which finds no gres by that name; Open MPI needs libpsm_infinipath.so.1.
+    """
     for daemon in DAEMONS:
         packaged, wanted = root / f"usr/sbin/{daemon}-wlm", root / f"usr/sbin/{daemon}"
         if packaged.exists() and not wanted.exists():
             wanted.symlink_to(packaged.name)
+    for library in root.glob("usr/lib/libpsm1/libpsm_infinipath.so.1.*"):
+        for folder in root.glob("usr/lib/*-linux-gnu"):
+            link = folder / "libpsm_infinipath.so.1"
+            link.symlink_to(f"../libpsm1/{library.name}")
 
 
 def _library_dirs(root: Path) -> tuple[Path, ...]:
@@ -199,7 +206,7 @@ def _unpacked(cache: Path, say: Say) -> Path:
         apt = _apt_options(cache, say)
         packages = to_install(apt, "--reinstall", *SLURM_PACKAGES, *missing_ip())
         target = cache / f"slurm-{packages[SLURM_PACKAGES[0]]}-{system}"
-        unpack(apt, list(packages), target, say, name_daemons)
+        unpack(apt, list(packages), target, say, link_alternatives)
         return target
     except FAILURES as error:
         raise _unavailable("Slurm", (*SLURM_PACKAGES, "iproute2"), error) from None

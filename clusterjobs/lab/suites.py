@@ -13,7 +13,7 @@ from pathlib import Path
 
 from clusterjobs.errors import one_problem
 from clusterjobs.lab.apt import FAILURES, Say, output, reason, to_install, unpack, update
-from clusterjobs.lab.packages import SLURM_PACKAGES, missing_ip, name_daemons
+from clusterjobs.lab.packages import SLURM_PACKAGES, link_alternatives, missing_ip
 
 # packages.debian.org, November 2026. No suite has 25.05 or 25.11.
 SUITES = {"22.05": "bookworm", "24.11": "trixie", "26.05": "forky"}
@@ -50,7 +50,7 @@ def fetch_suite(cache: Path, version: str, say: Say) -> Path:
             packages = to_install(apt, *SLURM_PACKAGES, *missing_ip())
             target = _target(cache, version, packages[SLURM_PACKAGES[0]])
             needed = [name for name in packages if name.startswith(_NEEDED)]
-            unpack(apt, needed, target, say, name_daemons)
+            unpack(apt, needed, target, say, link_alternatives)
         return target
     except FAILURES as error:
         raise one_problem(f"Slurm {version} cannot be downloaded: {reason(error)}") from None
