@@ -6,6 +6,7 @@ Rates may stand before or behind their names (`51.2 samples/s`), the same for al
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable
 
 from clusterjobs.report.records import Event, Quantity, Window
@@ -13,9 +14,11 @@ from clusterjobs.report.records import Event, Quantity, Window
 # All patterns are for a line in small letters.
 _STEP = re.compile(
     r"(?<!max )(?<!total )(?<!warmup )"
-    r"\b(?:global[ _]?step|step|iteration|iter)s?\b[\"']?[ =:/#]+(?P<step>\d{1,15})(?!\d)"
+    r"\b(?:global[ _]?step|step|iteration|iter)s?\b[\"']?[ =:/#\[]+(?P<step>\d{1,15})(?!\d)"
     r"(?: ?/ ?(?P<steps>\d{1,15})(?![\d.]))?"
 )
+_EPOCH = re.compile(r"\bepochs?\b[\"']?[ =:/#\[(]{0,9}(\d{1,9})(?!\d)")
+_MOST_EPOCHS = 1000  # that are remembered
 _DIGITS = r"\d[\d.,]{0,40}(?:e[-+]?\d{1,4})?"
 _NUMBER = rf"[\"']?[ =:]+[\"']?(-?{_DIGITS}|nan|-?inf)"
 _END = r"(?![\d.]*[\w%])"  # not a part of a longer number or word
@@ -45,6 +48,33 @@ _RATES_OF_ONE: dict[bool, Quantity] = {
 }
 
 
+class _Epochs:
+    """Steps since the start, of one rank whose lines may count them from the start of an epoch.
+
+    They do if the step falls back where the epoch goes up.
+    """
+
+    def __init__(self) -> None:
+        self._before: dict[int, int] = {}  # epoch -> steps before it
+        self._epoch = 0
+        self._step = self._gap = 0  # the last one in the log, and its distance to the one before
+
+    def step(self, epoch: int, step: int, length: int) -> int:
+        """`length`: of an epoch, 0 if the line does not say it."""
+        if epoch not in self._before:
+            before = self._before.get(self._epoch, 0)
+            if step <= self._step and epoch > self._epoch:
+                own = length * (epoch - self._epoch) if length else self._step + self._gap - step
+                before += own
+            self._before[epoch] = before
+            if len(self._before) > _MOST_EPOCHS:
+                del self._before[next(iter(self._before))]
+        elif epoch == self._epoch and step > self._step:
+            self._gap = step - self._step
+        self._epoch, self._step = epoch, step
+        return self._before[epoch] + step
+
+
 class Common:
     """The last resort: a step and at least one value in a line."""
 
@@ -53,13 +83,16 @@ class Common:
 
     def __init__(self) -> None:
         self._length = 0
+        self._epochs: defaultdict[int | None, _Epochs] = defaultdict(_Epochs)
 
     def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:
         line = line.lower()
         step = _STEP.search(line)
         if not step:
             return
-        number = int(step["step"])
+        number, length = int(step["step"]), int(step["steps"] or 0)
+        if epoch := _EPOCH.search(line) if "epoch" in line else None:
+            number = self._epochs[rank].step(int(epoch[1]), number, length)
         if "loss" in line and (other := _OTHER_LOSS.search(line)):
             yield Event("validation", number, _value(other[1], _is_decimal(other[1])))
         if _OTHER_LINE.search(line, 0, step.start()):
@@ -73,8 +106,7 @@ class Common:
         }
         if values:
             yield Window(number, values, None, rank)
-            length = int(step["steps"] or 0)
-            if length not in (0, self._length) and "epoch" not in line:  # it may be that of one
+            if length not in (0, self._length) and not epoch:
                 self._length = length
                 yield Event("length", value=length)
 

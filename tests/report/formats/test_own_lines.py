@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clusterjobs.report.formats.common import Common
+from clusterjobs.report.log import read_log
 from clusterjobs.report.records import Event, Window
 
 LINES: dict[str, tuple[int, dict[str, float]]] = {
@@ -43,6 +44,37 @@ LINES: dict[str, tuple[int, dict[str, float]]] = {
 def test_values_stand_behind_their_names_and_rates_also_before(line: str) -> None:
     (window,) = (one for one in Common().read(line, None) if isinstance(one, Window))
     assert (window.step, window.values) == LINES[line]
+
+
+def steps(text: str) -> list[int]:
+    found = read_log([text.encode()]).records
+    return [one.step for one in found if isinstance(one, Window)]
+
+
+@pytest.mark.parametrize(
+    ("form", "printed"),
+    [
+        ("Epoch [{}/3], Step [{}/60], Loss: 2.5\n", range(10, 61, 10)),
+        ("epoch {} step {} loss 2.5\n", range(10, 61, 10)),  # without the length of an epoch
+        ("epoch={} iter={} loss=2.5\n", range(0, 60, 10)),  # counted from 0
+        ("{{'epoch': {}, 'step': {}, 'loss': 2.5}}\n", range(1, 61)),
+    ],
+)
+def test_steps_that_count_from_the_start_of_an_epoch_go_on(form: str, printed: range) -> None:
+    found = steps("".join(form.format(epoch, step) for epoch in (1, 2, 3) for step in printed))
+    assert found == [60 * epoch + step for epoch in range(3) for step in printed]
+
+
+def test_steps_that_count_through_all_epochs_are_left_as_they_are() -> None:
+    text = "".join(f"epoch {step // 10} step {step} loss 2.5\n" for step in range(5, 40, 5))
+    assert steps(text) == list(range(5, 40, 5))
+
+
+def test_an_attempt_that_resumes_in_an_earlier_epoch_repeats_its_steps() -> None:
+    form = "epoch {} step {}/60 loss 2.5\n"
+    first = "".join(form.format(epoch, step) for epoch in (1, 2, 3) for step in (20, 40, 60))
+    again = "".join(form.format(epoch, step) for epoch in (2, 3, 4) for step in (20, 40, 60))
+    assert steps(first + again) == [*range(20, 181, 20), *range(80, 241, 20)]
 
 
 @pytest.mark.parametrize(
