@@ -48,8 +48,9 @@ def _notes(run: Run) -> Iterator[str]:
         )
     if run.replaced and run.replaced[0].step <= run.windows[0].step:
         yield (
-            "The steps start again from the beginning. If the log holds two runs, and not a "
-            "restart without a checkpoint, report each from a file of its own."
+            "The steps start again from the beginning, which counts as a restart without a "
+            "checkpoint. If the log holds two runs, report each from a file of its own; if it "
+            "counts the steps of each epoch, print the epoch in the same line."
         )
     if run.efficiency and max(run.efficiency.mfu or 0, run.efficiency.hfu or 0) > 1:
         yield (
