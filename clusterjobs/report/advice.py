@@ -83,12 +83,14 @@ def _notes(run: Run) -> Iterator[str]:
 
 
 def _loss_notes(run: Run) -> Iterator[str]:
-    losses = [(one.step, one.values["loss"]) for one in run.windows if "loss" in one.values]
+    losses = [one for one in run.windows if "loss" in one.values]
     for what, is_so in (("not a number", math.isnan), ("infinite", math.isinf)):
-        if steps := [step for step, value in losses if is_so(value)]:
+        if found := [one for one in losses if is_so(one.values["loss"])]:
+            lines = sum(one.lines for one in found)
+            when = "at" if found[0].lines == 1 else "at or before"
             yield (
-                f"The loss is {what} in {counted(len(steps), 'line')} of the log, first at step "
-                f"{integer(steps[0])}."
+                f"The loss is {what} in {counted(lines, 'line')} of the log, first {when} step "
+                f"{integer(found[0].step)}."
             )
 
 

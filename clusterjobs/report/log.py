@@ -80,6 +80,7 @@ class LogReader:
             self._dropped,
             unknown,
             self._ranks.slow(),
+            self._thinned.impossible,
         )
 
     def _read(self, line: Line) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from clusterjobs.counted import counted
 from clusterjobs.report.advice import advice_of, notes_of
 from clusterjobs.report.attempts import Kept, Part, keep, split
 from clusterjobs.report.efficiency import efficiency_of
@@ -34,7 +35,7 @@ _LONGEST = 1 << 30  # tokens of a sample; a longer one is a mistake of the log
 
 def make_run(log: Log, job: Job) -> Run:
     """The run. Without any step in the log, it has its attempts and no numbers."""
-    parts, derived, notes = _completed(split(log.records), job)
+    parts, derived, notes = _completed(split(log.records), job, log.impossible)
     kept = keep(parts)
     windows = tuple(window for one in kept for window in one.kept)
     steady = find_steady([one.kept for one in kept])
@@ -100,7 +101,7 @@ def _contradiction(attempt: int) -> str:
 
 
 def _completed(
-    parts: Sequence[Part], job: Job
+    parts: Sequence[Part], job: Job, impossible: int
 ) -> tuple[list[Part], dict[Quantity, str], tuple[str, ...]]:
     derived: dict[Quantity, str] = {}
     notes: list[str] = []
@@ -109,7 +110,13 @@ def _completed(
         completed = complete(part.windows, job)
         derived |= completed.derived
         notes += completed.notes
+        impossible += completed.impossible
         done.append(replace(part, windows=completed.windows))
+    if impossible:
+        notes.append(
+            f"{counted(impossible, 'value')} of the log left out: no time, rate or size is "
+            "infinite, negative, beyond 1e18 or not a number."
+        )
     return done, derived, tuple(dict.fromkeys(notes))
 
 

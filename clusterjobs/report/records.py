@@ -38,7 +38,8 @@ class Window(NamedTuple):
     """What a line says about the steps since the window before, `step` included.
 
     `steps`: how many these are, None if the line does not say it. `rank`: who printed the line,
-    None without a label. `low` and `high`: extremes of values, where several windows were merged.
+    None without a label. `low` and `high`: extremes of values, where several windows were merged;
+    `lines`: how many.
     """
 
     step: int
@@ -47,14 +48,15 @@ class Window(NamedTuple):
     rank: int | None = None
     low: Mapping[Quantity, float] = {}
     high: Mapping[Quantity, float] = {}
+    lines: int = 1
 
     def with_values(self, values: Mapping[Quantity, float]) -> Window:
         """The same window with other values; `_replace` takes three times as long."""
-        return Window(self.step, values, self.steps, self.rank, self.low, self.high)
+        return Window(self.step, values, self.steps, *self[3:])
 
     def with_steps(self, steps: int) -> Window:
         """The same window with another number of steps."""
-        return Window(self.step, self.values, steps, self.rank, self.low, self.high)
+        return Window(self.step, self.values, steps, *self[3:])
 
 
 EventKind = Literal[
@@ -98,6 +100,7 @@ class Log(NamedTuple):
 
     `format`: its name, "" if no line was understood. `lines` and `bytes` that were read; `dropped`:
     lines that look like the format's, but are damaged; `unknown`: the most frequent other lines.
+    `impossible`: values that were left out, since nothing that is measured has them.
     `slow_ranks`: those that were slower than the others, if the log has lines of all of them.
     """
 
@@ -108,3 +111,4 @@ class Log(NamedTuple):
     dropped: int = 0
     unknown: tuple[str, ...] = ()
     slow_ranks: tuple[SlowRank, ...] = ()
+    impossible: int = 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import statistics
+import bisect
+import itertools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -48,7 +50,7 @@ def find_steady(parts: Sequence[Sequence[Window]]) -> Steady:
         usual += part[start:]
     if len(usual) < FEWEST:
         return Steady(None, None, (), tuple(everything), (), _too_few(len(usual)))
-    middle = statistics.median(_paces(usual))
+    middle = _median_pace(usual)
     slow = tuple(one for one in usual if pace(one) > SLOW * middle)
     usual = [one for one in usual if pace(one) <= SLOW * middle]
     seconds = middle if "seconds" in usual[0].values else None
@@ -57,7 +59,7 @@ def find_steady(parts: Sequence[Sequence[Window]]) -> Steady:
 
 def _late_pace(windows: Sequence[Window]) -> float:
     """The median of the last half."""
-    return statistics.median(_paces(windows[len(windows) // 2 :]))
+    return _median_pace(windows[len(windows) // 2 :])
 
 
 def _too_few(count: int) -> str:
@@ -81,30 +83,39 @@ def pace(window: Window) -> float:
     return 1 / rate if rate else 0.0
 
 
-def _paces(windows: Iterable[Window]) -> list[float]:
-    return [pace(one) for one in windows]
+def _median_pace(windows: Iterable[Window]) -> float:
+    return _Ordered((pace(one), one.lines) for one in windows).point(0.5)
 
 
-def spread_of(values: Sequence[float]) -> Spread:
-    """Median, 10 % and 90 % point and mean of at least one value."""
-    ordered = sorted(values)
-    return Spread(
-        statistics.median(ordered),
-        _point(ordered, 0.1),
-        _point(ordered, 0.9),
-        statistics.fmean(ordered),
-        len(ordered),
-    )
+def spread_of(values: Iterable[tuple[float, int]]) -> Spread:
+    """Median, 10 % and 90 % point and mean of at least one value with its number of lines."""
+    values = list(values)
+    ordered, count = _Ordered(values), sum(lines for _, lines in values)
+    mean = sum(value * lines for value, lines in values) / count
+    return Spread(ordered.point(0.5), ordered.point(0.1), ordered.point(0.9), mean, count)
 
 
-def _point(ordered: Sequence[float], share: float) -> float:
-    place = share * (len(ordered) - 1)
-    below = int(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+class _Ordered:
+    """Values in order, each as often as it has lines."""
+
+    def __init__(self, values: Iterable[tuple[float, int]]) -> None:
+        self._values = sorted(values)
+        self._ends = [*itertools.accumulate(lines for _, lines in self._values)]
+
+    def point(self, share: float) -> float:
+        """The value that this share of all is below, between two values if need be."""
+        place = share * (self._ends[-1] - 1)
+        below, above = (self._at(number) for number in (math.floor(place), math.ceil(place)))
+        return below + (above - below) * (place % 1)
+
+    def _at(self, number: int) -> float:
+        return self._values[bisect.bisect_right(self._ends, number)][0]
 
 
 def spreads(windows: Sequence[Window], names: Iterable[Quantity]) -> Mapping[Quantity, Spread]:
     """The spread of each quantity that the windows have."""
-    found = {name: [one.values[name] for one in windows if name in one.values] for name in names}
+    found = {
+        name: [(one.values[name], one.lines) for one in windows if name in one.values]
+        for name in names
+    }
     return {name: spread_of(values) for name, values in found.items() if values}

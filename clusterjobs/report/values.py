@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from clusterjobs.counted import counted
 from clusterjobs.report.job import Job
 from clusterjobs.report.records import Quantity, Window
 
@@ -27,11 +26,15 @@ _OF_THE_JOB: dict[Quantity, Quantity] = {
 
 
 class Completed(NamedTuple):
-    """`derived`: quantity -> how it was calculated. `notes`: sentences for the reader."""
+    """`derived`: quantity -> how it was calculated. `notes`: sentences for the reader.
+
+    `impossible`: how many values were left out.
+    """
 
     windows: tuple[Window, ...]
     derived: dict[Quantity, str]
     notes: tuple[str, ...]
+    impossible: int
 
 
 def complete(windows: Sequence[Window], job: Job) -> Completed:
@@ -41,7 +44,7 @@ def complete(windows: Sequence[Window], job: Job) -> Completed:
     apart = impossible = 0
     before: Window | None = None
     for window in windows:
-        values = _possible(window.values)
+        values = possible(window.values)
         impossible += len(window.values) - len(values)
         batch = values.get("batch") or job.batch
         sequence = values.get("sequence") or job.sequence
@@ -68,16 +71,14 @@ def complete(windows: Sequence[Window], job: Job) -> Completed:
             f"The printed samples/s differ from batch / time of a step by more than "
             f"{_APART:.0%} in {apart} of {len(done)} lines; batch / time is used."
         )
-    if impossible:
-        notes.append(
-            f"{counted(impossible, 'value')} of the log left out: no time, rate or size is "
-            "infinite, negative, beyond 1e18 or not a number."
-        )
-    return Completed(tuple(done), derived, tuple(notes))
+    return Completed(tuple(done), derived, tuple(notes), impossible)
 
 
-def _possible(values: Mapping[Quantity, float]) -> dict[Quantity, float]:
-    """Without what cannot be measured. A loss or a gradient may be NaN: that is worth knowing."""
+def possible(values: Mapping[Quantity, float]) -> dict[Quantity, float]:
+    """Values without what cannot be measured.
+
+    A loss or a gradient may be NaN: that is worth knowing.
+    """
     possible = dict(values)
     odd = [name for name, one in values.items() if one != 0 and not _LEAST <= one <= _MOST]
     for name in odd:  # nearly never

@@ -8,7 +8,10 @@ from collections import Counter
 
 import pytest
 
-from clusterjobs.report.records import Event, Window
+from clusterjobs.report.job import Job, RecordedAttempt
+from clusterjobs.report.make_run import make_run
+from clusterjobs.report.records import Event, Log, Quantity, Window
+from clusterjobs.report.run import Run
 from clusterjobs.report.thinning import Thinned, merged
 
 MOST = 100
@@ -44,8 +47,8 @@ def test_no_spike_is_lost() -> None:
     records = windows(5000)
     records[3210] = Window(3211, {"loss": 99.0})
     found = [one for one in thinned(records) if isinstance(one, Window)]
-    assert max(one.high["loss"] for one in found) == 99
-    assert min(one.low["loss"] for one in found) == 1 / 5000
+    assert max((one.high or one.values)["loss"] for one in found) == 99
+    assert min((one.low or one.values)["loss"] for one in found) == 1 / 5000
 
 
 def test_windows_are_not_merged_over_events_and_restarts() -> None:
@@ -65,7 +68,7 @@ def test_records_that_cannot_be_merged_are_kept_and_not_tried_again_for_each() -
 
 
 def test_means_are_by_the_number_of_steps() -> None:
-    found = merged([Window(1, {"loss": 4.0, "skipped": 1.0}, 1), Window(4, {"loss": 2.0}, 3)])
+    found = merged([Window(1, {"loss": 4.0, "skipped": 1.0}), Window(4, {"loss": 2.0})], [1, 3])
     assert found == Window(
         4,
         {"loss": 2.5, "skipped": 1.0},
@@ -73,13 +76,14 @@ def test_means_are_by_the_number_of_steps() -> None:
         None,
         {"loss": 2.0, "skipped": 1.0},
         {"loss": 4.0, "skipped": 1.0},
+        2,
     )
 
 
 def test_what_is_no_rate_is_not_averaged() -> None:
     first = Window(1, {"time": 10.0, "memory_gib": 5.0, "learning_rate": 0.1, "skipped": 1.0})
     second = Window(2, {"time": 20.0, "memory_gib": 4.0, "learning_rate": 0.2, "skipped": 1.0})
-    assert merged([first, second]).values == {
+    assert merged([first, second], [1, 1]).values == {
         "time": 20.0,
         "memory_gib": 5.0,
         "learning_rate": 0.2,
@@ -88,11 +92,93 @@ def test_what_is_no_rate_is_not_averaged() -> None:
 
 
 def test_a_loss_that_is_no_number_stays_one() -> None:
-    found = merged([Window(1, {"loss": math.nan}), Window(2, {"loss": 1.0})])
+    found = merged([Window(1, {"loss": math.nan}), Window(2, {"loss": 1.0})], [1, 1])
     assert math.isnan(found.values["loss"])
 
 
 def test_extremes_of_merged_windows_are_those_of_all() -> None:
-    each = [merged([Window(step, {"loss": float(step)}) for step in (a, a + 1)]) for a in (1, 3)]
-    found = merged(each)
+    each = [
+        merged([Window(step, {"loss": float(step)}) for step in (a, a + 1)], [1, 1]) for a in (1, 3)
+    ]
+    found = merged(each, [2, 2])
     assert (found.low["loss"], found.high["loss"], found.values["loss"]) == (1, 4, 2.5)
+
+
+def runs(records: list[Window | Event], attempts: int = 1, batch: int = 8) -> tuple[Run, Run]:
+    """Of all records, and of those that are kept of them."""
+    job = Job(batch=batch, attempts=tuple(RecordedAttempt(n + 1) for n in range(attempts)))
+    kept = Thinned(MOST)
+    for start in range(0, len(records), 10):
+        kept.add(records[start : start + 10])
+    log = Log("made", tuple(kept.records()), impossible=kept.impossible)
+    assert len(log.records) < len(records) / 5
+    return make_run(Log("made", tuple(records)), job), make_run(log, job)
+
+
+def timed(count: int, name: Quantity = "seconds", **others: float) -> list[Window | Event]:
+    """Windows of 1, but for each N-th one: `every_N=value`."""
+    every = {int(key.removeprefix("every_")): value for key, value in others.items()}
+    return [
+        Window(step, {name: next((v for n, v in every.items() if step % n == 0), 1.0)})
+        for step in range(1, count + 1)
+    ]
+
+
+@pytest.mark.parametrize("every", [3, 8, 10, 100])
+def test_slow_steps_of_a_long_log_stay_slow(every: int) -> None:
+    exact, found = runs(timed(20_000, **{f"every_{every}": 4.0}))
+    assert found.goodput == pytest.approx(exact.goodput, rel=0.01)
+    slow = found.lost_seconds["slow"] + found.lost_seconds["warm_up"]  # which is one window
+    assert slow == pytest.approx(exact.lost_seconds["slow"], rel=0.02)
+    assert found.rates["seconds"].median == 1
+
+
+def test_a_step_behind_a_save_is_that_of_the_save() -> None:
+    records: list[Window | Event] = []
+    for step in range(1, 20_001):
+        if step % 500 == 1:
+            records.append(Event("saving", step - 1))
+        records.append(Window(step, {"seconds": 26.0 if step % 500 == 1 else 1.0}))
+    exact, found = runs(records)
+    assert exact.lost_seconds["saving"] > 900
+    assert found.lost_seconds == pytest.approx(exact.lost_seconds)
+
+
+def test_rates_are_averaged_as_times() -> None:
+    exact, found = runs(timed(20_000, "samples_per_second", every_8=0.02))
+    assert found.paid_seconds == pytest.approx(exact.paid_seconds, rel=0.001)
+    assert found.goodput == pytest.approx(exact.goodput, rel=0.01)
+
+
+@pytest.mark.parametrize("wrong", [-3.0, math.inf, math.nan, 1e300])
+def test_impossible_values_spoil_no_others(wrong: float) -> None:
+    _, found = runs(timed(20_000, every_40=wrong))
+    assert found.paid_seconds == pytest.approx(20_000, rel=0.001)
+    assert any(note.startswith("500 values of the log left out") for note in found.notes)
+
+
+def test_a_loss_that_is_no_number_is_merged_with_its_like_alone() -> None:
+    records: list[Window | Event] = [
+        Window(step, {"seconds": 1.0, "loss": math.nan if step % 50 == 10 else 3.0})
+        for step in range(1, 20_001)
+    ]
+    exact, found = runs(records)
+    assert "in 400 lines of the log, first at step 10." in exact.notes[0]
+    assert "in 400 lines of the log, first at or before step " in found.notes[0]
+    assert sum(one.lines for one in found.windows if one.values["loss"] == 3) == 19_600
+
+
+def test_repeated_steps_are_counted_exactly() -> None:
+    first, again = timed(5003), timed(9001)[4321:]
+    exact, found = runs([*first, Event("attempt", value=2), *again], attempts=2)
+    assert exact.lost_steps == found.lost_steps == 5003 - 4321
+    assert found.paid_seconds == pytest.approx(exact.paid_seconds)
+
+
+def test_neighbours_of_all_kinds_are_bounded_too() -> None:
+    losses = (3.0, math.nan, math.inf, -math.inf)
+    records: list[Window | Event] = [
+        Window(step, {"seconds": 1.0 + step % 2, "loss": losses[step % 4]})
+        for step in range(1, 100_001)
+    ]
+    assert len(thinned(records)) <= 3 * MOST
