@@ -49,6 +49,7 @@ class LogReader:
         self._sample: list[tuple[Format, Window | Event]] = []
         self._start = bytearray()  # of the log, for the message that no step was found
         self._dropped = 0
+        self._resumed: tuple[int | None, int | None] = None, None  # the last load: step and rank
         self._ranks = RankTimes()
         self._printers = {form: _Printer() for form in formats}  # whose lines count
         self._near: Window | None = None  # of a further format, for the next step of the first one
@@ -86,7 +87,9 @@ class LogReader:
     def _read(self, line: Line) -> None:
         for form in self._readers:
             if any(hint in line.text for hint in form.hints):
-                records = self._records(form, line)
+                records = [
+                    one for one in self._records(form, line) if not self._is_known(one, line.rank)
+                ]
                 if self._is_chosen:
                     for record in records:
                         self._add(form, record)
@@ -106,6 +109,20 @@ class LogReader:
                 self._dropped += 1
                 return ()
         return records
+
+    def _is_known(self, record: Window | Event, rank: int | None) -> bool:
+        """Whether another rank has said that this checkpoint was loaded."""
+        if isinstance(record, Window):
+            return False
+        if record.kind in ("attempt", "end"):
+            self._resumed = None, None
+        if record.kind != "resumed":
+            return False
+        step, first = self._resumed
+        if record.step == step and rank != first:
+            return True
+        self._resumed = record.step, rank
+        return False
 
     def _has_sample(self) -> bool:
         return len(self._sample) >= _SAMPLE or self._finder.size >= _SAMPLE_BYTES

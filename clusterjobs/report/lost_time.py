@@ -117,7 +117,10 @@ def lost_outside_steps(
         "preflight": attempt.preflight or 0.0,
     }
     if attempt.seconds is not None and in_steps is not None:
-        rest = max(0.0, attempt.seconds - in_steps - sum(lost.values()))
+        rest = max(0.0, attempt.seconds - in_steps)
+        for part in lost:  # no more than there was: the lines may be of another clock
+            lost[part] = min(lost[part], rest)
+            rest -= lost[part]
         lost["saving"] = min(saves, rest)
         kind: LostTime = "starting" if attempt.number == 1 else "restart"
         lost["stalled" if attempt.reason == "stalled" else kind] = rest - lost["saving"]

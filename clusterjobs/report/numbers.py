@@ -24,17 +24,18 @@ def number(value: float, digits: int = _DIGITS) -> str:
 
 def seconds(value: float) -> str:
     """The time of a step: `359.8 ms`, `12.34 s`."""
-    return f"{number(1000 * value)} ms" if abs(value) < 1 else f"{number(value)} s"
+    is_short = float(f"{value:.{_DIGITS}g}") < 1 if math.isfinite(value) else False
+    return f"{number(1000 * value)} ms" if is_short else f"{number(value)} s"
 
 
 def duration(value: float) -> str:
     """A longer time, in the two largest units: `12 min 30 s`, `5 h 20 min`, `6 d 4 h`."""
     if not math.isfinite(value):
         return number(value)
-    if value < 60:
+    if float(f"{value:.2g}") < 60:
         return f"{number(value, 2)} s"
     for large, small, limit, unit in ((60, 1, 3600, "min s"), (3600, 60, 172_800, "h min")):
-        if value < limit:
+        if round(value / small) * small < limit:
             return _two(value, large, small, unit)
     return _two(value, 86_400, 3600, "d h")
 

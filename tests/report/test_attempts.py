@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 from made_runs import attempt, run_of, window, windows
 
+from clusterjobs.report.job import Job
+from clusterjobs.report.log import read_log
+from clusterjobs.report.make_run import make_run
 from clusterjobs.report.records import Event
 
 
@@ -103,3 +106,14 @@ def test_an_attempt_on_slower_nodes_is_no_warm_up() -> None:
     run = run_of([*windows(range(1, 31), 1.3), attempt(2), *windows(range(31, 101))])
     assert run.rates["seconds"].count == 98  # without the first line of each attempt
     assert run.rates["seconds"].p90 == pytest.approx(1.3)
+
+
+def test_a_checkpoint_that_another_rank_loads_later_is_no_further_restart() -> None:
+    line = "0: iteration {}/ 500 | elapsed time per iteration (ms): 1000 | lm loss: 2 |\n"
+    load = "{}: successfully loaded checkpoint from /x at iteration 50\n"
+    again = [load.format(rank) for rank in (0, 1, 2)] + [line.format(51), load.format(3)]
+    text = "".join([*map(line.format, range(1, 101)), *again, *map(line.format, range(52, 201))])
+    run = make_run(read_log([text.encode()]), Job())
+    assert (run.lost_steps, run.paid_seconds) == (50, 250)
+    twice = make_run(read_log([(text + load.format(0) + line.format(51)).encode()]), Job())
+    assert twice.lost_steps == 50 + 150

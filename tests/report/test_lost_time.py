@@ -29,6 +29,12 @@ def test_staging_and_preflight_are_no_start() -> None:
 
 
 @pytest.mark.parametrize(("batch", "is_said"), [(None, True), (32, False)])
+def test_staging_takes_no_longer_than_what_is_left_of_the_attempt() -> None:
+    records = [Event("staging", value=500), *windows(range(1, 101))]
+    run = run_of(records, Job(attempts=lengths(150)))
+    assert lost_in(run) == {"staging": 50}
+
+
 def test_without_times_of_steps_it_is_said_why_there_is_no_goodput(
     batch: int | None, is_said: bool
 ) -> None:

@@ -81,7 +81,7 @@ class Megatron:
     def read_raw(self, raw: bytes) -> Window | None:
         """A line of the same fields as one before."""
         window = self._layout.read(raw)
-        if not window or not _is_timed(window.values):
+        if not window or not _is_timed(window.values) or window.step > self._length:
             return None
         self._last = window.step
         return window
@@ -91,17 +91,20 @@ class Megatron:
             # Ranks that write at the same time can put two lines into one.
             starts = [0, *(one.start() for one in iterations[1:]), len(line)]
             parts = [line[begin:end] for begin, end in itertools.pairwise(starts)]
-            self._layout.learn(line, _FIELDS)
             windows = [
-                self._of_line(part, int(one["step"]), rank)
+                self._of_line(part, int(one["step"]), int(one["steps"]), rank)
                 for one, part in zip(iterations, parts, strict=True)
             ]
+            if len(windows) == 1:
+                self._layout.learn(line, _FIELDS)
             before, self._length = self._length, int(iterations[0]["steps"])
             is_new = self._length != before
             return (*windows, *([Event("length", value=self._length)] if is_new else []))
         return self._between(line, rank)
 
-    def _of_line(self, line: str, step: int, rank: int | None) -> Window:
+    def _of_line(self, line: str, step: int, steps: int, rank: int | None) -> Window:
+        if step > steps:
+            raise ValueError("a step behind the last one")
         if self.name == Megatron.name:
             self.name = next((name for mark, name in _MARKS.items() if mark in line), self.name)
         return self._window(_fields(line), step, rank)

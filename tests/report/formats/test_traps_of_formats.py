@@ -215,4 +215,18 @@ def test_a_learned_layout_finds_what_is_found_without_it() -> None:
         for text in texts:
             with contextlib.suppress(ValueError):
                 list(learned.read(*text))
-    assert seen > 300
+    assert seen > 200
+
+
+def test_a_line_that_two_ranks_wrote_teaches_no_layout() -> None:
+    good = " iteration {}/ 500 | consumed samples: 8 | elapsed time per iteration (ms): 9 |\n"
+    mixed = good.replace("8 |", "8 iteration 1{}/ 500 |")
+    text = "".join((mixed if 300 <= step < 400 else good).format(step, step) for step in range(500))
+    assert not {one.step for one in windows(text)} & set(range(300, 400))
+
+
+@pytest.mark.parametrize("count", [10, 400])
+def test_a_step_behind_the_last_one_is_damaged(count: int) -> None:
+    line = " iteration {}/ 500 | elapsed time per iteration (ms): 9 | lm loss: 2 |\n"
+    steps = [*range(1, count), 10**14, *range(count, 500)]
+    assert [one.step for one in windows("".join(map(line.format, steps)))] == [*range(1, 500)]
