@@ -22,6 +22,12 @@ def test_goodput_is_the_time_of_kept_steps() -> None:
     assert lost_in(run) == {"starting": 10, "restart": 10, "repeated": 10}
 
 
+def test_staging_takes_no_longer_than_what_is_left_of_the_attempt() -> None:
+    records = [Event("staging", value=500), *windows(range(1, 101))]
+    run = run_of(records, Job(attempts=lengths(150)))
+    assert lost_in(run) == {"staging": 50}
+
+
 def test_staging_and_preflight_are_no_start() -> None:
     records = [Event("staging", value=30), Event("preflight", value=5), *windows(range(1, 21))]
     run = run_of(records, Job(attempts=lengths(60)))
@@ -29,12 +35,6 @@ def test_staging_and_preflight_are_no_start() -> None:
 
 
 @pytest.mark.parametrize(("batch", "is_said"), [(None, True), (32, False)])
-def test_staging_takes_no_longer_than_what_is_left_of_the_attempt() -> None:
-    records = [Event("staging", value=500), *windows(range(1, 101))]
-    run = run_of(records, Job(attempts=lengths(150)))
-    assert lost_in(run) == {"staging": 50}
-
-
 def test_without_times_of_steps_it_is_said_why_there_is_no_goodput(
     batch: int | None, is_said: bool
 ) -> None:
