@@ -8,8 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from clusterjobs.counted import counted
-from clusterjobs.report.numbers import dollars, duration, integer, loss, number, seconds, share
+from clusterjobs.report.numbers import (
+    counted,
+    dollars,
+    duration,
+    integer,
+    loss,
+    number,
+    seconds,
+    share,
+)
 from clusterjobs.report.records import Quantity
 from clusterjobs.report.run import Run, Spread
 
