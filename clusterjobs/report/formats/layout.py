@@ -16,7 +16,7 @@ _CLOCK = rb" *(?:\[(?P<second>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?P<fraction>\.\d{1
 _STEP = rb" *iteration +(?P<step>\d{1,15})/ *"
 _START = re.compile(_CLOCK.decode() + _STEP.decode() + r"(?P<steps>\d{1,15} *\|)")
 _NUMBER = rb": *([-+\d.eE]+|nan|inf) *\|"
-_ANY_FIELD = rb"(?:(?!iteration )[^|\r\x1b\[])*\|"  # with no time stamp, nor a second line
+_ANY_FIELD = rb"[^|\r\x1b\[/]*\|"  # with no time stamp, nor a second `iteration 1/ 2`
 _MOST = 20  # layouts that are learned in a log, so that damaged lines do not cost memory
 _OTHERS = 4  # groups before the fields
 
