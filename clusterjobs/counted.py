@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 node`, `2 nodes`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    """`1 node`, `2 nodes`, `1,000 nodes`."""
+    return f"{number} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from clusterjobs.counted import counted
 from clusterjobs.report.job import Job
-from clusterjobs.report.numbers import counted, duration, integer, number, share
+from clusterjobs.report.numbers import duration, integer, number, share
 from clusterjobs.report.run import LostTime, Run
 
 _WORTH = 0.05  # of the paid time: less is not worth a change

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from clusterjobs.counted import counted
 from clusterjobs.report.advice import advice_of, notes_of
 from clusterjobs.report.attempts import Kept, Part, keep, split
 from clusterjobs.report.efficiency import efficiency_of
@@ -19,7 +20,6 @@ from clusterjobs.report.lost_time import (
     seconds_in_steps,
     useful_seconds,
 )
-from clusterjobs.report.numbers import counted
 from clusterjobs.report.records import Event, Log, Quantity, Window
 from clusterjobs.report.run import AttemptPart, Cost, Efficiency, Run
 from clusterjobs.report.steady import Steady, find_steady, spreads

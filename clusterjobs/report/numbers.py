@@ -64,8 +64,3 @@ def dollars(value: float) -> str:
 
 def integer(value: float) -> str:
     return f"{value:,.0f}"
-
-
-def counted(count: int, noun: str) -> str:
-    """`1 step`, `10,000 steps`."""
-    return f"{integer(count)} {noun}" if count == 1 else f"{integer(count)} {noun}s"

@@ -224,7 +224,7 @@ def test_a_thousand_tasks_need_one_call_of_squeue(
         *(row("1000", "PENDING", array="1000", index=str(index)) for index in range(300, 1000)),
     )
     done = clusterjobs("status", made.spec)
-    assert done.out.startswith("lr-width: 1000 points: 300 completed, 700 pending\n")
+    assert done.out.startswith("lr-width: 1,000 points: 300 completed, 700 pending\n")
     assert squeue_calls(slurm) == 1
     calls = (slurm / "squeue-calls").read_text()
     assert "--array" in calls

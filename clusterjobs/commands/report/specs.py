@@ -25,7 +25,6 @@ class Planned(NamedTuple):
     """What a spec says of its job today. `batch` of the spec; `sites` know the prices.
 
     `shape`: the ranks and where they run.
-
     `content`: the hash of all that decides what the ranks compute.
     """
 

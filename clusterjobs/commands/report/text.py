@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from clusterjobs.commands.report.plot import plot
 from clusterjobs.commands.show import printable, styled, table
+from clusterjobs.counted import counted
 from clusterjobs.report.formats import all_formats
-from clusterjobs.report.numbers import counted, dollars, duration, integer, number, seconds, share
+from clusterjobs.report.numbers import dollars, duration, integer, number, seconds, share
 from clusterjobs.report.records import Log
 from clusterjobs.report.run import LostTime, Run, Spread
 from clusterjobs.report.tables import Table

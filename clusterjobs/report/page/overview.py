@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from clusterjobs.counted import counted
 from clusterjobs.report.numbers import (
-    counted,
     dollars,
     duration,
     integer,

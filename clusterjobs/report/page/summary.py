@@ -9,7 +9,8 @@ import statistics
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
-from clusterjobs.report.numbers import counted, integer
+from clusterjobs.counted import counted
+from clusterjobs.report.numbers import integer
 from clusterjobs.report.page.curves import Curve, Plot
 from clusterjobs.report.page.points import Point
 from clusterjobs.report.tables import Table

@@ -23,10 +23,10 @@
 POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function of the caller hides `set`
 
 main() {
-  start_job "/work/logs/$SLURM_JOB_ID" # job.log is written there
+  start_job "/scratch/logs/$SLURM_JOB_ID" # job.log is written there
   (( ! $# )) || fail "unexpected arguments: $* (job_arguments: true in the spec allows them)"
-  with_timeout cd -- /work/code # a trial: on a dead mount, the next line would hang
-  cd -- /work/code
+  with_timeout cd -- /scratch/code # a trial: on a dead mount, the next line would hang
+  cd -- /scratch/code
 
   # ---- rendezvous: all ranks meet on the first node ------------------------------------------
   mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
@@ -127,7 +127,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "mpi-on-infiniband", "spec": {"file": "spec.yaml", "sha256": "2e9970f4175c3bb185a4ef55354d70f09e6f5a3734fdfec76300202aba3d606a", "set": []}, "clusterjobs": "0.1.0", "cluster": "campus", "framework": "command", "launcher": "srun", "content": "cedb5d6a9650436d", "derived": {"queue": "gpu", "instance_type": "a100", "gpus_per_node": 4, "ranks_per_node": 4, "world_size": 8, "ntasks_per_node": 4, "cpus_per_task": 32, "data_parallel": 8, "preflight.gpus": "4", "preflight.processes": "yes", "preflight.infiniband": "4", "preflight.memlock": "yes", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "mpi-on-infiniband", "spec": {"file": "spec.yaml", "sha256": "c0f9526fc79890832f956320344ae8a645966e3728622ca2d5dd9b348389b9ea", "set": []}, "clusterjobs": "0.1.0", "cluster": "campus", "framework": "command", "launcher": "srun", "content": "a0abf03be577730f", "derived": {"queue": "gpu", "instance_type": "a100", "gpus_per_node": 4, "ranks_per_node": 4, "world_size": 8, "ntasks_per_node": 4, "cpus_per_task": 32, "data_parallel": 8, "preflight.gpus": "4", "preflight.processes": "yes", "preflight.infiniband": "4", "preflight.memlock": "yes", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
   unpack_programs || fail "cannot write into $job_dir"
 }
