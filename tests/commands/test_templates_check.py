@@ -10,7 +10,7 @@ import pathlib
 from collections.abc import Callable
 
 import pytest
-from template_edits import EDITS, Edit
+from case_files import Case, read_cases
 
 from clusterjobs import resources
 from clusterjobs.commands.templates import check as templates_check
@@ -18,9 +18,7 @@ from clusterjobs.commands.templates import lint as script_lint
 from clusterjobs.commands.templates.samples import packaged_samples
 from clusterjobs.render.invariants.all import INVARIANTS
 
-SAID = pathlib.Path(__file__).parents[1] / "cases" / "broken_templates"
-
-
+EDITS = read_cases("broken_templates.txt")
 SAMPLES = ("every-section", "plain", "signal")  # each edit changes one of them
 
 
@@ -42,26 +40,37 @@ def write(folder: pathlib.Path, name: str, text: str) -> None:
 
 
 @pytest.mark.usefixtures("few_samples")
-@pytest.mark.parametrize("edit", EDITS, ids=[edit.name for edit in EDITS])
+@pytest.mark.parametrize("case", EDITS, ids=str)
 def test_a_broken_promise_is_refused_with_its_reason(
-    edit: Edit,
+    case: Case,
     clusterjobs: Callable[..., object],
     folder: pathlib.Path,
     request: pytest.FixtureRequest,
 ) -> None:
-    """What is said is in cases/broken_templates, exactly; --update-goldens rewrites it."""
-    original = resources.template_texts()[edit.template]
-    assert edit.old in original
-    write(folder, edit.template, original.replace(edit.old, edit.new))
+    for template, file in case.files.items():
+        write(folder, template, edited(resources.template_texts()[template], file.text))
     code, said = check(clusterjobs, folder)
-    expected = SAID / f"{edit.name}.txt"
+    assert code == 1
+    text = case.printed(said, code)
     if request.config.getoption("--update-goldens"):
-        expected.write_text(said)
-    assert (code, said) == (1, expected.read_text())
+        case = case.update(text)
+    assert text == case.expected, case.place
+
+
+def edited(text: str, edits: str) -> str:
+    """A template after the edits of a case, each written as in a diff."""
+    for edit in edits.split("@@\n"):
+        lines = edit.splitlines(keepends=True)
+        old, new = (
+            "".join(line[1:] for line in lines if line[0] in signs) for signs in (" -", " +")
+        )
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return text
 
 
 def test_every_invariant_is_broken_by_an_edit() -> None:
-    said = "".join((SAID / f"{edit.name}.txt").read_text() for edit in EDITS)
+    said = "".join(case.expected for case in EDITS)
     missing = {one.name for one in INVARIANTS if f" {one.name}: " not in said}
     assert missing == {"insertion-points"}  # the test below
     for one in INVARIANTS:

@@ -1,6 +1,6 @@
-"""Each folder in cases/logs has an odd log, and what `clusterjobs report` says of it, exactly.
+"""The cases in cases/logs: odd logs, and what `clusterjobs report` says of each, exactly.
 
-`pytest --update-goldens` rewrites expected.txt: read it then.
+tests/case_files.py says how to add one.
 """
 
 from __future__ import annotations
@@ -10,32 +10,32 @@ import pathlib
 import random
 
 import pytest
+from case_files import Case, read_cases
 from own_numbers import LOGS
 
 from clusterjobs.report.log import LogReader, all_formats, read_log
 from clusterjobs.report.records import Log, Window
 
-CASES = pathlib.Path(__file__).parents[1] / "cases" / "logs"
-NAMES = sorted(path.name for path in CASES.iterdir())
+CASES = read_cases("logs/*.txt")
+ODD_LOGS = {case.name: log.data for case in CASES for log in case.files.values()}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_an_odd_log_is_reported_exactly_as_expected(
-    clusterjobs, name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    clusterjobs, case: Case, folder: pathlib.Path, request: pytest.FixtureRequest
 ) -> None:
-    monkeypatch.chdir(CASES / name)
-    (log,) = (CASES / name).glob("job.log*")
-    done = clusterjobs("report", log.name)
+    case.write(folder)
+    done = clusterjobs(*case.arguments)
     assert done.code == 0, done.err
     assert done.err == ""
-    expected = CASES / name / "expected.txt"
+    text = case.printed(done.out, done.code)
     if request.config.getoption("--update-goldens"):
-        expected.write_text(done.out, encoding="utf-8", newline="")
-    assert done.out == expected.read_bytes().decode()
+        case = case.update(text)
+    assert text == case.expected, case.place
 
 
 def test_there_are_enough_odd_logs() -> None:
-    assert len(NAMES) >= 25
+    assert len(CASES) >= 25
 
 
 def pieces(data: bytes, seed: int) -> list[bytes]:
@@ -54,10 +54,9 @@ def comparable(log: Log) -> list[str]:
     return [log.format, str(log.dropped), *map(repr, log.records)]
 
 
-@pytest.mark.parametrize("name", NAMES + sorted(file.stem for file in LOGS.glob("*.log")))
+@pytest.mark.parametrize("name", [*ODD_LOGS, *sorted(file.stem for file in LOGS.glob("*.log"))])
 def test_a_log_is_read_the_same_in_any_blocks(name: str) -> None:
-    (path,) = (*CASES.glob(f"{name}/job.log*"), *LOGS.glob(f"{name}.log"))
-    data = path.read_bytes()
+    data = ODD_LOGS[name] if name in ODD_LOGS else (LOGS / f"{name}.log").read_bytes()
     assert comparable(read_log(pieces(data, 1))) == comparable(read_log([data]))
 
 
@@ -90,14 +89,15 @@ def test_a_packed_log_that_is_cut_off_anywhere_is_reported(
     assert ("steps       9" in done.out) == (size == 100)
 
 
-def test_an_infinite_loss_is_no_number_in_json(clusterjobs) -> None:
-    done = clusterjobs("report", CASES / "loss_is_infinite" / "job.log", "--json")
+def test_an_infinite_loss_is_no_number_in_json(clusterjobs, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "job.log").write_bytes(ODD_LOGS["loss_is_infinite"])
+    done = clusterjobs("report", tmp_path / "job.log", "--json")
     assert done.code == 0
     assert "Infinity" not in done.out
     assert "NaN" not in done.out
 
 
 def test_two_lines_in_one_are_two_steps() -> None:
-    log = read_log([(CASES / "two_lines_in_one" / "job.log").read_bytes()])
+    log = read_log([ODD_LOGS["two_lines_in_one"]])
     found = [(one.step, one.values["loss"]) for one in log.records if isinstance(one, Window)]
     assert found == [(step, pytest.approx(6 - step / 100)) for step in range(10, 121, 10)]

@@ -1,46 +1,39 @@
-"""Each folder in cases/descriptions is a case: a description that is wrong, and what is said.
+"""The cases in cases/descriptions: wrong descriptions, and what is said of each, exactly.
 
-`args` has the command line where it is not `clusters show cluster.yaml`. `pytest --update-goldens`
-rewrites expected.txt: read it then.
+tests/case_files.py says how to add one.
 """
 
 from __future__ import annotations
 
 import pathlib
 import re
-import shlex
-import shutil
 from collections.abc import Callable
 
 import pytest
+from case_files import Case, read_cases
 
-CASES = pathlib.Path(__file__).parents[1] / "cases" / "descriptions"
-NAMES = sorted(path.name for path in CASES.iterdir())
+CASES = read_cases("descriptions/*.txt")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_wrong_description_is_answered_exactly_as_expected(
-    name: str,
+    case: Case,
     clusterjobs: Callable[..., object],
     folder: pathlib.Path,
     request: pytest.FixtureRequest,
 ) -> None:
-    case = CASES / name
-    shutil.copytree(case, folder, dirs_exist_ok=True)
-    (folder / "expected.txt").unlink(missing_ok=True)
-    args = case / "args"
-    line = args.read_text().strip() if args.exists() else "clusters show cluster.yaml"
-    outcome = clusterjobs(*shlex.split(line))
+    case.write(folder)
+    outcome = clusterjobs(*case.arguments)
     said = (outcome.out + outcome.err).replace(str(folder.resolve()), "<here>")
-    text = f"$ clusterjobs {line}\n{said}exit code {outcome.code}\n"
+    text = case.printed(said, outcome.code)
     if request.config.getoption("--update-goldens"):
-        (case / "expected.txt").write_bytes(text.encode())
-    assert text == (case / "expected.txt").read_bytes().decode()
+        case = case.update(text)
+    assert text == case.expected, case.place
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_case_has_a_place_and_a_hint(name: str) -> None:
-    lines = (CASES / name / "expected.txt").read_text(encoding="utf-8").splitlines()
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_every_case_has_a_place_and_a_hint(case: Case) -> None:
+    lines = case.expected.splitlines()
     problems = [line for line in lines if re.match(r"cluster\.yaml:\d+:\d+ ", line)]
     assert lines[-1] == "exit code 1"
     assert problems

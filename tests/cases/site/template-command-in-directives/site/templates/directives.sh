@@ -1,4 +1,0 @@
-#SBATCH --account=ml
-module load cuda
-# fine
-#SBATCH account=ml

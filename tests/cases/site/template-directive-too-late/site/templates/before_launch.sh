@@ -1,1 +1,0 @@
-#SBATCH --account=ml

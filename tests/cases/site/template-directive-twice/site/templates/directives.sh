@@ -1,2 +1,0 @@
-#SBATCH --account=ml
-#SBATCH -N 4

@@ -1,2 +1,0 @@
-cat <<END
-hello

@@ -1,4 +1,0 @@
-nvidia-smi
-}
-rm -rf /tmp/x
-main() {

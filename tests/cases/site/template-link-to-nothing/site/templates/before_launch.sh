@@ -1,1 +1,0 @@
-../nowhere.sh

@@ -1,2 +1,0 @@
-nvidia-smi
-echo
