@@ -86,10 +86,6 @@ class Case(NamedTuple):
             else:
                 path.write_bytes(file.data)
 
-    def printed(self, text: str, code: int) -> str:
-        """What a command printed, in the form of `expected`."""
-        return f"$ clusterjobs {self.command}\n{text}exit code {code}\n"
-
     def update(self, expected: str) -> Case:
         """Write the expected text into the file, and return the case as it is read from there."""
         with self.path.open("r+b") as file:

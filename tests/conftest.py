@@ -12,6 +12,7 @@ from typing import Any
 
 import fault_suite
 import pytest
+from case_files import Case
 from hypothesis import HealthCheck, settings
 from slurm_versions import slurm_or_skip
 
@@ -111,6 +112,23 @@ def clusterjobs(
         return Outcome(code, out, err)
 
     return call
+
+
+@pytest.fixture
+def as_expected(request: pytest.FixtureRequest) -> Callable[[Case, str, int], str]:
+    """`as_expected(case, printed, code)` compares both with the case, and returns its text.
+
+    With --update-goldens it writes them into the file of the case first.
+    """
+
+    def check(case: Case, printed: str, code: int) -> str:
+        text = f"$ clusterjobs {case.command}\n{printed}exit code {code}\n"
+        if request.config.getoption("--update-goldens"):
+            case = case.update(text)
+        assert text == case.expected, case.place
+        return text
+
+    return check
 
 
 @pytest.fixture

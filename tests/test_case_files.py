@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import case_files
 import pytest
-from case_files import read_cases
+from case_files import Case, read_cases
 
 TEXT = """\
 About these cases.
@@ -46,7 +46,6 @@ def test_a_case_has_files_a_command_line_and_what_it_prints(path: pathlib.Path) 
     assert {name: file.data for name, file in first.files.items()} == {"a/spec.yaml": b"name: a\n"}
     assert first.arguments == ["render", "a/spec.yaml"]
     assert first.expected == "$ clusterjobs render 'a/spec.yaml'\nold\nexit code 1\n"
-    assert first.printed("old\n", 1) == first.expected
     assert (second.expected, third.files) == ("$ clusterjobs render spec.yaml\n", {})
 
 
@@ -83,8 +82,8 @@ def test_a_link_is_written_as_a_link(path: pathlib.Path) -> None:
 def test_an_update_writes_the_expected_text_and_nothing_else(path: pathlib.Path, end: str) -> None:
     path.write_text(TEXT.removesuffix("\n") + end)
     for case in read_cases("bad/*.txt"):
-        printed = case.printed(f"new of {case}\n", 2)
-        assert case.update(printed).expected == printed
+        new = f"$ clusterjobs {case.command}\nnew of {case}\nexit code 2\n"
+        assert case.update(new).expected == new
     new = TEXT.replace("old\nexit code 1\n", "new of first\nexit code 2\n")
     new = new.replace("spec.yaml\n\n", "spec.yaml\nnew of second\nexit code 2\n\n")
     assert path.read_text() == new + "new of third\nexit code 2\n"
@@ -93,10 +92,10 @@ def test_an_update_writes_the_expected_text_and_nothing_else(path: pathlib.Path,
 def test_processes_that_update_one_file_lose_nothing(path: pathlib.Path) -> None:
     path.write_text("".join(f"=== {number} ===\n$ clusterjobs render\n" for number in range(60)))
     cases = read_cases("bad/*.txt")
+    expected = [f"$ clusterjobs render\n{case}\nexit code 1\n" for case in cases]
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda case: case.update(case.printed(f"{case}\n", 1)), cases))
-    for case in read_cases("bad/*.txt"):
-        assert case.expected == case.printed(f"{case}\n", 1)
+        list(pool.map(Case.update, cases, expected))
+    assert [case.expected for case in read_cases("bad/*.txt")] == expected
 
 
 def test_a_name_that_two_cases_have_is_refused(path: pathlib.Path) -> None:

@@ -45,16 +45,13 @@ def test_a_broken_promise_is_refused_with_its_reason(
     case: Case,
     clusterjobs: Callable[..., object],
     folder: pathlib.Path,
-    request: pytest.FixtureRequest,
+    as_expected: Callable[[Case, str, int], str],
 ) -> None:
     for template, file in case.files.items():
         write(folder, template, edited(resources.template_texts()[template], file.text))
     code, said = check(clusterjobs, folder)
     assert code == 1
-    text = case.printed(said, code)
-    if request.config.getoption("--update-goldens"):
-        case = case.update(text)
-    assert text == case.expected, case.place
+    as_expected(case, said, code)
 
 
 def edited(text: str, edits: str) -> str:

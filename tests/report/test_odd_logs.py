@@ -22,16 +22,13 @@ ODD_LOGS = {case.name: log.data for case in CASES for log in case.files.values()
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_an_odd_log_is_reported_exactly_as_expected(
-    clusterjobs, case: Case, folder: pathlib.Path, request: pytest.FixtureRequest
+    clusterjobs, as_expected, case: Case, folder: pathlib.Path
 ) -> None:
     case.write(folder)
     done = clusterjobs(*case.arguments)
     assert done.code == 0, done.err
     assert done.err == ""
-    text = case.printed(done.out, done.code)
-    if request.config.getoption("--update-goldens"):
-        case = case.update(text)
-    assert text == case.expected, case.place
+    as_expected(case, done.out, done.code)
 
 
 def test_there_are_enough_odd_logs() -> None:
