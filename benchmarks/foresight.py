@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.timing import Row, medians_in_turns, processor_seconds
-from clusterjobs.foresight.gpus import find_gpu
-from clusterjobs.foresight.layouts import SearchSpace, layouts
-from clusterjobs.foresight.memory import memory_share
-from clusterjobs.foresight.ranking import Candidate, ranked
-from clusterjobs.foresight.records import Layout, ModelShape, Network
-from clusterjobs.foresight.step import step_seconds
+from clusterjobs.foresight.formulas.layouts import SearchSpace, layouts
+from clusterjobs.foresight.formulas.memory import memory_share
+from clusterjobs.foresight.formulas.ranking import Candidate, ranked
+from clusterjobs.foresight.formulas.step import step_seconds
+from clusterjobs.models.gpus import find_gpu
+from clusterjobs.models.records import Layout, ModelShape, Network
 
 TITLE = "Foresight: layouts ranked, and the time that it adds to plan"
 RUNS = 21
@@ -38,12 +38,12 @@ model: {layers: 24, hidden: 1024, heads: 16, sequence: 1024, vocab: 50257}
 batch: {micro: 8, global: 64}
 args: {lr: 1e-4, train-iters: 1000}
 """
-_PLAN = "from clusterjobs.commands.main import run; run(['plan', 'exp.yaml'])"
+_PLAN = "from clusterjobs.cli.main import run; run(['plan', 'exp.yaml'])"
 _WITHOUT = """\
 import sys, types
 stub = types.ModuleType("of_project")
 stub.foresight_block = lambda project: ()
-sys.modules["clusterjobs.commands.foresight.of_project"] = stub
+sys.modules["clusterjobs.foresight.of_project"] = stub
 """
 
 

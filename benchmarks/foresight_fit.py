@@ -4,9 +4,9 @@ Usage: python -m benchmarks.foresight_fit [--write | --judge FILE]
 
 Prints the fitted constants, with their range over random halves of the publications, and the error
 of each publication predicted by constants fitted to all others. `--write` stores the constants in
-clusterjobs/foresight/constants.json, and those fitted without each publication in
+clusterjobs/foresight/formulas/constants.json, and those fitted without each publication in
 tests/foresight/left_out.json. `--judge` fits nothing: it compares the constants as they are with
-the rows of another file, which has the columns of clusterjobs/foresight/published.csv.
+the rows of another file, which has the columns of clusterjobs/foresight/formulas/published.csv.
 Needs scipy; takes a minute.
 """
 
@@ -24,22 +24,29 @@ from collections.abc import Iterable, Sequence
 
 from scipy.optimize import least_squares
 
-from clusterjobs.foresight import nearest
-from clusterjobs.foresight.constants import DATA_FILE, Constants, fitted_constants, range_factors
-from clusterjobs.foresight.evaluation import (
+from clusterjobs.foresight.formulas import published as nearest
+from clusterjobs.foresight.formulas.constants import (
+    DATA_FILE,
+    Constants,
+    fitted_constants,
+    range_factors,
+)
+from clusterjobs.foresight.formulas.published import (
     Error,
+    Published,
     best_is_tied,
     bias,
     blackwell_rows,
     dense_rows,
     error,
     inside,
+    prepare,
+    published,
     quantile,
+    read_rows,
     with_values,
 )
-from clusterjobs.foresight.nearest import prepare
-from clusterjobs.foresight.published import Published, published, read_rows
-from clusterjobs.foresight.region import region
+from clusterjobs.foresight.formulas.speed import region
 
 LEFT_OUT_FILE = pathlib.Path(__file__).parents[1] / "tests/foresight/left_out.json"
 HALVES = 24
@@ -215,7 +222,7 @@ def write_files(
     data["date"] = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     DATA_FILE.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     prepared = json.dumps(prepare(published()), ensure_ascii=False, separators=(",", ":"))
-    nearest.DATA_FILE.write_text(prepared + "\n", encoding="utf-8")
+    nearest.NEAREST_FILE.write_text(prepared + "\n", encoding="utf-8")
     left_out = {source: rounded(fitted) for source, fitted in without.items()}
     LEFT_OUT_FILE.write_text(json.dumps(left_out, indent=1) + "\n", encoding="utf-8")
 

@@ -14,18 +14,17 @@ from pathlib import Path
 
 from benchmarks.specs import ROOT, SITE
 from benchmarks.timing import Row, at_most
+from clusterjobs.clusters.parallelcluster.config import Cluster
+from clusterjobs.clusters.parallelcluster.facts import cluster_facts
+from clusterjobs.clusters.parallelcluster.read import read_cluster
+from clusterjobs.clusters.parallelcluster.slurm_nodes import slurm_shape
 from clusterjobs.frameworks import option_models
 from clusterjobs.lab.lab import Lab, running_lab
 from clusterjobs.lab.shape import lab_spec
-from clusterjobs.parallelcluster.config import Cluster
-from clusterjobs.parallelcluster.facts import cluster_facts
-from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.parallelcluster.slurm_nodes import slurm_shape
-from clusterjobs.plan.resolve import resolve
-from clusterjobs.render.inputs import Inputs
-from clusterjobs.render.script import render_script
+from clusterjobs.sections.render import Inputs, render_script
+from clusterjobs.sections.resolve import resolve
+from clusterjobs.sites.values import load_site
 from clusterjobs.spec.load import load_spec
-from clusterjobs.spec.site import load_site
 
 TITLE = "Launch: from the batch script's first line to the first rank's main, in the lab"
 NODES = (2, 32)

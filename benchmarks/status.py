@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.timing import Row, medians_in_turns, process_seconds, processor_seconds
-from clusterjobs.commands.spec_files import SpecFiles
+from clusterjobs.runs.spec_files import SpecFiles
 
 TITLE = "status of 1,000 tasks: whole processes"
 RUNS = 15

@@ -16,15 +16,14 @@ import yaml
 
 from benchmarks.timing import Row
 from clusterjobs import resources
-from clusterjobs.cluster.facts import ClusterFacts
+from clusterjobs.clusters.facts import ClusterFacts
+from clusterjobs.clusters.parallelcluster.facts import cluster_facts
+from clusterjobs.clusters.parallelcluster.read import read_cluster
 from clusterjobs.frameworks import option_models
-from clusterjobs.parallelcluster.facts import cluster_facts
-from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.plan.point_arrays import PointPlan, point_arrays
-from clusterjobs.plan.resolve import resolve
-from clusterjobs.render.inputs import Inputs
-from clusterjobs.render.script import render_script
-from clusterjobs.spec.content import content_hash
+from clusterjobs.runs.spec_files import content_hash
+from clusterjobs.sections.points.arrays import PointPlan, point_arrays
+from clusterjobs.sections.render import Inputs, render_script
+from clusterjobs.sections.resolve import resolve
 from clusterjobs.spec.load import load_points
 
 TITLE = "A sweep of 1,000 points: from text to script, one process, one core"

@@ -19,16 +19,15 @@ import yaml
 
 from benchmarks.specs import SITE, different_specs
 from benchmarks.timing import Row
-from clusterjobs.cluster.facts import ClusterFacts
-from clusterjobs.cluster.find import find_cluster
+from clusterjobs.clusters.facts import ClusterFacts
+from clusterjobs.clusters.find import find_cluster
+from clusterjobs.clusters.parallelcluster.facts import cluster_facts
+from clusterjobs.clusters.parallelcluster.read import read_cluster
 from clusterjobs.frameworks import option_models
-from clusterjobs.parallelcluster.facts import cluster_facts
-from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.plan.resolve import resolve
-from clusterjobs.render.inputs import Inputs
-from clusterjobs.render.script import render_script
+from clusterjobs.sections.render import Inputs, render_script
+from clusterjobs.sections.resolve import resolve
+from clusterjobs.sites.values import load_site
 from clusterjobs.spec.load import load_spec
-from clusterjobs.spec.site import load_site
 
 TITLE = "Throughput: from text to script, one process, one core"
 COUNTS = (1_000, 5_000, 20_000)

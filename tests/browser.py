@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from clusterjobs.lab import packages
+from clusterjobs.lab import slurm as packages
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _LIMIT = 120  # seconds that anything may take on a busy machine

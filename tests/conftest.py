@@ -17,9 +17,9 @@ from hypothesis import HealthCheck, settings
 from slurm_versions import slurm_or_skip
 
 from clusterjobs import registry
-from clusterjobs.commands import main, site_folders
-from clusterjobs.lab.choice import OWN, VERSIONS
-from clusterjobs.lab.packages import Slurm
+from clusterjobs.cli import main
+from clusterjobs.lab.slurm import OWN, VERSIONS, Slurm
+from clusterjobs.sites import folders as site_folders
 
 # A machine that is busy is no failure.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])

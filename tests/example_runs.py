@@ -6,7 +6,7 @@ import math
 import random
 from dataclasses import replace
 
-from clusterjobs.report.records import Quantity, Window
+from clusterjobs.report.logs.records import Quantity, Window
 from clusterjobs.report.run import AttemptPart, Cost, Efficiency, LostTime, Run, Spread
 
 

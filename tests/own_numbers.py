@@ -12,8 +12,8 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from clusterjobs.report.log import read_log
-from clusterjobs.report.records import Window
+from clusterjobs.report.logs.log import read_log
+from clusterjobs.report.logs.records import Window
 
 LOGS = pathlib.Path(__file__).with_name("report") / "logs"
 Step = dict[str, Any]

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from clusterjobs import resources
-from clusterjobs.commands.templates import overrides
-from clusterjobs.render import template_environment
+from clusterjobs.admin.templates import overrides
+from clusterjobs.script import environment as template_environment
 
 Upgrade = Callable[..., None]
 

@@ -7,13 +7,12 @@ import re
 from typing import Any
 
 from clusterjobs import resources
+from clusterjobs.clusters.parallelcluster.facts import cluster_facts
+from clusterjobs.clusters.parallelcluster.read import read_cluster
 from clusterjobs.frameworks import option_models
-from clusterjobs.parallelcluster.facts import cluster_facts
-from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.plan.point_arrays import PointArray, PointPlan, point_arrays
-from clusterjobs.plan.resolve import resolve
-from clusterjobs.render.inputs import Inputs
-from clusterjobs.render.script import render_script
+from clusterjobs.sections.points.arrays import PointArray, PointPlan, point_arrays
+from clusterjobs.sections.render import Inputs, render_script
+from clusterjobs.sections.resolve import resolve
 from clusterjobs.spec.load import load_points
 
 BASE = {"name": "a", "cluster": "small", "framework": "command", "command": ["./run"]}

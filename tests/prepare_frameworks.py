@@ -23,7 +23,7 @@ import tarfile
 import tempfile
 
 from clusterjobs.errors import InputError
-from clusterjobs.lab.packages import cache_dir, unpacked_packages
+from clusterjobs.lab.slurm import cache_dir, unpacked_packages
 
 FAIRSEQ, HOROVOD = "fairseq-fixed==0.12.3.1", "horovod==0.28.1"
 # What the two need beside the project's own packages; fairseq's other needs are never imported.

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from clusterjobs.errors import InputError
-from clusterjobs.lab.choice import slurm_of
 from clusterjobs.lab.namespaces import check_namespaces
-from clusterjobs.lab.packages import Slurm, cache_dir
+from clusterjobs.lab.slurm import Slurm, cache_dir, slurm_of
 
 
 def slurm_or_skip(version: str) -> Slurm:

@@ -6,8 +6,7 @@ import json
 import pathlib
 from typing import Any
 
-from clusterjobs.commands.spec_files import SpecFiles
-from clusterjobs.spec.content import content_hash
+from clusterjobs.runs.spec_files import SpecFiles, content_hash
 
 SPEC = """\
 name: tiny

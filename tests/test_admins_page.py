@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clusterjobs.spec.added_lists import LISTS
+from clusterjobs.spec.layers import LISTS
 from clusterjobs.yaml.document import dotted
 
 PAGE = (pathlib.Path(__file__).parents[1] / "docs" / "admins.md").read_text(encoding="utf-8")

@@ -24,7 +24,7 @@ import pytest
 from case_files import FOLDER, Case, read_cases
 from test_bad_specs import as_ordinary_user, has_its_own_advice, told, unprivileged_folder
 
-from clusterjobs.commands import site_folders
+from clusterjobs.sites import folders as site_folders
 
 CASES = read_cases("site/*.txt")
 

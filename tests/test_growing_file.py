@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clusterjobs import growing_file
-from clusterjobs.growing_file import GrowingFile
+from clusterjobs import files as growing_file
+from clusterjobs.files import GrowingFile
 
 
 def last(path: pathlib.Path, lines: int, counts: Callable[[str], bool] | None = None) -> str:

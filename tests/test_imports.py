@@ -17,7 +17,7 @@ SELDOM_NEEDED = {
 }
 PROGRAM = """
 import json, sys
-from clusterjobs.commands.main import run
+from clusterjobs.cli.main import run
 code = run(json.loads(sys.argv[1]))
 print(json.dumps({"code": code, "modules": sorted(sys.modules)}))
 """

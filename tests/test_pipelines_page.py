@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from clusterjobs.spec.need_keys import Need, On
+from clusterjobs.spec.keys.needs import Need, On
 
 PAGE = (pathlib.Path(__file__).parents[1] / "docs" / "pipelines.md").read_text(encoding="utf-8")
 

@@ -7,7 +7,7 @@ import pathlib
 
 import pytest
 
-from clusterjobs.regular_file import open_regular
+from clusterjobs.files import open_regular
 
 
 def test_a_regular_file_is_opened(tmp_path: pathlib.Path) -> None:

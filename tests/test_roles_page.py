@@ -12,8 +12,8 @@ import pytest
 
 from clusterjobs.launchers import LAUNCHERS
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.role_keys import Role
-from clusterjobs.spec.role_references import role_variables
+from clusterjobs.spec.keys.roles import Role
+from clusterjobs.spec.known_references import role_variables
 
 PAGE = (pathlib.Path(__file__).parents[1] / "docs" / "roles.md").read_text(encoding="utf-8")
 

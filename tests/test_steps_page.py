@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from clusterjobs.launchers import LAUNCHERS
-from clusterjobs.spec.step_keys import Step
+from clusterjobs.spec.keys.steps import Step
 
 PAGE = (pathlib.Path(__file__).parents[1] / "docs" / "steps.md").read_text(encoding="utf-8")
 SPECS = {

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from clusterjobs.jobs.sweeps import STATES
-from clusterjobs.spec.sweep_keys import Sweep
+from clusterjobs.runs.states import STATES
+from clusterjobs.spec.keys.sweep import Sweep
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
 COMPARISON = (DOCS / "comparison.md").read_text(encoding="utf-8")

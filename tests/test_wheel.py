@@ -53,7 +53,7 @@ def test_wheel_renders_a_ready_cluster_outside_the_checkout(
     (tmp_path / "spec.yaml").write_text(SPEC)
     (tmp_path / "site.yaml").write_bytes((ROOT / "tests/cases/site.yaml").read_bytes())
     code = (
-        "import sys, clusterjobs.commands.main as main; print(main.__file__); "
+        "import sys, clusterjobs.cli.main as main; print(main.__file__); "
         "sys.exit(main.run(['render', 'spec.yaml']))"
     )
     done = subprocess.run(
@@ -113,4 +113,4 @@ def test_wheel_holds_no_tests_and_no_secrets_of_a_checkout(wheel: pathlib.Path) 
 def test_wheel_makes_the_command(wheel: pathlib.Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith("entry_points.txt")]
-        assert "clusterjobs = clusterjobs.commands.main:main" in archive.read(name).decode()
+        assert "clusterjobs = clusterjobs.cli.main:main" in archive.read(name).decode()

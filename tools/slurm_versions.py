@@ -12,7 +12,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree
 
-from clusterjobs.lab.suites import SUITES
+from clusterjobs.lab.slurm import SUITES
 
 ROOT = pathlib.Path(__file__).parents[1]
 REPORTS = ROOT / "build" / "slurm"

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from clusterjobs.frameworks.base import Framework
 from clusterjobs.launchers import LAUNCHERS, Launcher
 from clusterjobs.registry import Registry
-from clusterjobs.spec.model import SpecModel
-from clusterjobs.spec.option_models import OptionModels
+from clusterjobs.spec.model import OptionModels, SpecModel
 
 FRAMEWORKS: Mapping[str, Framework] = Registry("clusterjobs.frameworks", Framework)  # type: ignore[type-abstract]  # only for isinstance
 

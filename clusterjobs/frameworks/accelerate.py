@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import Field
 
-from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks.arguments import (
     arguments_of,
     refuse_arguments,
@@ -30,23 +30,25 @@ from clusterjobs.frameworks.base import (
 )
 from clusterjobs.frameworks.ds_config import (
     CONFIG_NAME,
+    DsConfigKeys,
     Further,
     Zero,
+    config_file,
     config_text,
     derived_config,
     extensions_folder,
+    keys_of,
+    own_keys,
 )
-from clusterjobs.frameworks.ds_config_file import DsConfigKeys, config_file, keys_of, own_keys
-from clusterjobs.frameworks.fsdp import (
+from clusterjobs.frameworks.torch_foreseen import (
     Fsdp,
     accelerate_config,
     accelerate_variables,
     check_fsdp,
     check_zero_devices,
+    foreseen,
 )
-from clusterjobs.frameworks.torch_foreseen import foreseen
 from clusterjobs.launchers import accelerate as launcher
-from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
 

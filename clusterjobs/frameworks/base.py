@@ -10,9 +10,8 @@ import abc
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
-from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks.arguments import given_arguments
-from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.references import expanding, is_absolute, variable

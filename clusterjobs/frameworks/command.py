@@ -2,11 +2,50 @@
 
 from __future__ import annotations
 
-from clusterjobs.diagnostics import Diagnostics
+from pathlib import PurePosixPath
+
+from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks.arguments import arguments_of, check_parallel_arguments
 from clusterjobs.frameworks.base import Framework, Program, Task
-from clusterjobs.frameworks.mpi_checks import check_mpi
-from clusterjobs.provenance import Provenance
+from clusterjobs.spec.experiment import Experiment
+
+# ------------------------------------------------------------------ mpi checks
+#
+# Whether the ranks of an MPI program would find each other.
+#
+# Knows how a spec tells that its program uses MPI; itSource: Slurm's guide to MPI; without PMI or
+# PMIx, each rank is rank 0 of 1 (Open MPI issue 13523).
+
+
+_STARTERS = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun")
+_PACKAGE = "mpi4py"
+
+
+def check_mpi(experiment: Experiment, world_size: int, diagnostics: Diagnostics) -> None:
+    """Refuse an mpirun that each rank would start, and warn of ranks that would all be rank 0."""
+    if world_size == 1:
+        return
+    starter = PurePosixPath((experiment.command or ("",))[0]).name
+    if starter in _STARTERS:
+        diagnostics.problem(
+            ("command",),
+            f"each of the {world_size} ranks would start {starter}",
+            "launcher: mpirun, and the command without it; or srun: {mpi: pmix} without it",
+        )
+    elif "mpi" not in experiment.srun and experiment.launcher in (None, "srun"):
+        _warn_without_mpi(experiment, diagnostics)
+
+
+def _warn_without_mpi(experiment: Experiment, diagnostics: Diagnostics) -> None:
+    command, requires = experiment.command or (), experiment.software.requires
+    if _PACKAGE in command or _PACKAGE in requires:
+        diagnostics.problem(
+            ("command",) if _PACKAGE in command else ("software", "requires"),
+            f"srun starts a program with {_PACKAGE} without PMI: every rank may be rank 0 of 1",
+            "srun: {mpi: pmix} for Open MPI, {mpi: pmi2} for MPICH and Intel MPI; {mpi: none} if "
+            "its ranks need no MPI; or launcher: mpirun",
+            warning=True,
+        )
 
 
 class Command(Framework):

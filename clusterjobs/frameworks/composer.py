@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks.arguments import (
     arguments_of,
     check_parallel_arguments,
@@ -24,7 +24,6 @@ from clusterjobs.frameworks.base import (
     Variable,
 )
 from clusterjobs.frameworks.torch_foreseen import FUSED_LOGITS, of_arguments
-from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
 

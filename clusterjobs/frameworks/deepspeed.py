@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks.arguments import (
     Argument,
     arguments_of,
@@ -32,17 +32,19 @@ from clusterjobs.frameworks.base import (
 from clusterjobs.frameworks.ds_config import (
     CONFIG_NAME,
     THROUGHPUT,
+    DsConfigKeys,
     Further,
     Zero,
     check_zero,
+    config_file,
     config_text,
     derived_config,
     extensions_folder,
+    keys_of,
+    own_keys,
 )
-from clusterjobs.frameworks.ds_config_file import DsConfigKeys, config_file, keys_of, own_keys
 from clusterjobs.frameworks.rules import Finding, check_rules, rule
 from clusterjobs.frameworks.torch_foreseen import foreseen
-from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
 

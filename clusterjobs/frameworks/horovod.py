@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from clusterjobs.counted import counted
-from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks.arguments import arguments_of, refuse_arguments, script_of
 from clusterjobs.frameworks.base import Foreseen, Framework, LogLine, Program, Task, Variable
-from clusterjobs.provenance import Provenance
 from clusterjobs.spec import field_types
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from clusterjobs.counted import counted
-from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks.arguments import (
     arguments_of,
     check_parallel_arguments,
@@ -16,7 +16,6 @@ from clusterjobs.frameworks.arguments import (
     script_of,
 )
 from clusterjobs.frameworks.base import Foreseen, Framework, Program, Shape, Task, Variable
-from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.references import variable

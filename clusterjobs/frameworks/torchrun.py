@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks.arguments import arguments_of, check_parallel_arguments, script_of
 from clusterjobs.frameworks.base import Foreseen, Framework, Program, Task
 from clusterjobs.frameworks.torch_foreseen import foreseen
-from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
 

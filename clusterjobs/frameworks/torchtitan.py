@@ -9,12 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from clusterjobs.counted import counted
-from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.arguments import (
-    arguments_of,
-    given_arguments,
-    refuse_arguments,
-)
+from clusterjobs.diagnostics import Diagnostics, Provenance
+from clusterjobs.frameworks.arguments import arguments_of, given_arguments, refuse_arguments
 from clusterjobs.frameworks.base import (
     Foreseen,
     Framework,
@@ -26,7 +22,6 @@ from clusterjobs.frameworks.base import (
 )
 from clusterjobs.frameworks.flags import argument_findings, table
 from clusterjobs.frameworks.torch_foreseen import of_torchtitan
-from clusterjobs.provenance import Provenance
 from clusterjobs.spec import field_types
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel

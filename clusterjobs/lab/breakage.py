@@ -12,9 +12,7 @@ from collections.abc import Callable
 
 from clusterjobs.errors import one_problem
 from clusterjobs.lab.folder import LabFolder
-from clusterjobs.lab.lab import Lab
-from clusterjobs.lab.polling import until
-from clusterjobs.lab.start import last_lines
+from clusterjobs.lab.lab import Lab, last_lines, until
 
 _REQUESTS = {  # kind of failure: init.sh's requests that break and repair the node
     "power": ("power-off", "power-on"),

@@ -11,20 +11,137 @@ import fcntl
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
+from clusterjobs.counted import counted
 from clusterjobs.errors import one_problem
+from clusterjobs.files import GrowingFile
 from clusterjobs.lab.apt import Say
-from clusterjobs.lab.choice import OWN, choose_slurm
 from clusterjobs.lab.folder import LabFacts, LabFolder, without_slurm
-from clusterjobs.lab.jobs import Job, JobEnd, parse_job
-from clusterjobs.lab.namespaces import InitProcess, check_namespaces, enter_command
-from clusterjobs.lab.packages import Slurm, cache_dir
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.namespaces import InitProcess, check_namespaces, enter_command, unshare_command
 from clusterjobs.lab.shape import LabSpec
-from clusterjobs.lab.start import start
+from clusterjobs.lab.slurm import OWN, Slurm, cache_dir, choose_slurm
 from clusterjobs.lab.tools import check_tools
+from clusterjobs.slurm.jobs import Job, JobEnd, parse_job
+
+# ------------------------------------------------------------------ polling
+#
+# Polling: waits for something that sends no notification, such as a state in Slurm.
+
+
+T = TypeVar("T")
+
+POLL_SECONDS = 0.1
+
+
+def until(poll: Callable[[], T | None], timeout: float, message: Callable[[], str]) -> T:
+    """Call `poll` ten times per second until its result is true, and return that result.
+
+    Raises TimeoutError(message()) after `timeout` seconds.
+    """
+    end = time.monotonic() + timeout
+    while not (result := poll()):
+        if time.monotonic() > end:
+            raise TimeoutError(message())
+        time.sleep(POLL_SECONDS)
+    return result
+
+
+# ------------------------------------------------------------------ start
+#
+# Starts a lab's init process and waits until every node is idle.
+
+
+Sinfo = Callable[[], "subprocess.CompletedProcess[str]"]
+
+
+def start(folder: LabFolder, nodes: Sequence[str], idle_nodes: Sinfo, say: Say) -> None:
+    """Return when all of `nodes` are idle. After any failure, and Ctrl-C, no process is left.
+
+    `idle_nodes` runs the lab's sinfo, which prints the names of idle nodes.
+    """
+    process = _start_init(folder)
+    try:
+        until(lambda: _is_running(folder, process), 60, lambda: "the lab's init does not start")
+        say(f"controller is started, {counted(len(nodes), 'node')} to follow")
+        _await_idle(folder, nodes, idle_nodes, say)
+        # It runs as long as the lab, and InitProcess.kill waits for it, so Popen must not.
+        process.returncode = 0
+    except TimeoutError as error:
+        _end(folder, process)
+        raise one_problem(str(error), hint=f"the logs are in {folder / 'log'}") from None
+    except BaseException:
+        _end(folder, process)
+        raise
+
+
+def _end(folder: LabFolder, process: subprocess.Popen[bytes]) -> None:
+    process.kill()  # --kill-child then ends init, even before it has written its pid
+    process.wait()
+    if init := InitProcess.read(folder / "init"):
+        init.kill()
+    (folder / "init").unlink(missing_ok=True)
+
+
+def _start_init(folder: LabFolder) -> subprocess.Popen[bytes]:
+    with (folder / "log/init.log").open("w") as log:
+        return subprocess.Popen(
+            [*unshare_command(), "bash", str(folder / "init.sh"), str(folder.path)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,  # Ctrl-C in the user's shell must not reach the lab
+            env=without_slurm(os.environ),
+            cwd="/",
+        )
+
+
+def _is_running(folder: LabFolder, process: subprocess.Popen[bytes]) -> bool:
+    if process.poll() is not None:
+        raise one_problem(
+            f"the lab's init ended: {last_lines(folder / 'log/init.log')}",
+            hint=f"the logs are in {folder / 'log'}",
+        )
+    return InitProcess.read(folder / "init") is not None
+
+
+def _await_idle(folder: LabFolder, nodes: Sequence[str], idle_nodes: Sinfo, say: Say) -> None:
+    missing = set(nodes)
+
+    def all_idle() -> bool:
+        nonlocal missing
+        if (folder / "state/exited").exists():
+            raise one_problem(
+                f"slurmctld ended: {last_lines(folder / 'log/slurmctld.out')}",
+                hint=f"the logs are in {folder / 'log'}",
+            )
+        sinfo = idle_nodes()
+        still_missing = set(nodes) - set(sinfo.stdout.split())
+        if len(still_missing) < len(missing):
+            say(f"idle nodes: {len(nodes) - len(still_missing)} of {len(nodes)}")
+        missing = still_missing
+        return sinfo.returncode == 0 and not missing
+
+    until(all_idle, 60 + len(nodes), lambda: _why_missing(folder, missing))
+
+
+def _why_missing(folder: LabFolder, missing: set[str]) -> str:
+    if not missing:
+        return "slurmctld does not respond"
+    first = min(missing)
+    log = last_lines(folder / f"log/{first}.log")
+    return f"{counted(len(missing), 'node')} did not start; {first}: {log}"
+
+
+def last_lines(file: Path, count: int = 3) -> str:
+    """The end of a log on one line, for an error message."""
+    try:
+        return " | ".join(file.read_text(errors="replace").splitlines()[-count:])
+    except OSError:
+        return ""
 
 
 class Lab:
@@ -236,3 +353,36 @@ def running_lab(
         yield lab
     finally:
         lab.down()
+
+
+# ------------------------------------------------------------------ follow
+#
+# Follows a job until it ends: its states, and its log as it grows.
+
+
+def follow(
+    lab: Lab, job_id: str, write: Callable[[str], None], say: Callable[[str], None]
+) -> JobEnd:
+    """Pass the log's text to `write`, and a line for every change of the job's state to `say`."""
+    log = GrowingFile(lab.folder.host_path(lab.job(job_id).stdout))
+    last_line = ""
+    while True:
+        job = lab.job(job_id)
+        text = log.new_text()  # read after the state, so that the log of an ended job is complete
+        if text and job.end:
+            write(text)
+        if (line := _line(job)) != last_line:
+            last_line = line
+            say(line)
+        if job.end:
+            return job.end
+        if text:
+            write(text)
+        time.sleep(POLL_SECONDS)
+
+
+def _line(job: Job) -> str:
+    where = f" on {job.nodes}" if job.nodes not in ("", "(null)") else ""
+    why = f" ({job.reason})" if job.state == "PENDING" and job.reason != "None" else ""
+    again = f", restart {job.restarts}" if job.restarts else ""
+    return f"job {job.job_id} is {job.state}{where}{why}{again}"

@@ -10,7 +10,7 @@ import ipaddress
 import re
 from dataclasses import dataclass, replace
 
-from clusterjobs.cluster.slurm_nodes import NodeGroup, Partition, SlurmShape
+from clusterjobs.clusters.source import NodeGroup, Partition, SlurmShape
 from clusterjobs.errors import did_you_mean, one_problem
 
 HEAD_NODE = "head-node"

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from clusterjobs.cluster.slurm_nodes import NodeGroup, Partition
+from clusterjobs.clusters.source import NodeGroup, Partition
 from clusterjobs.lab.shape import HEAD_NODE, LabSpec
-from clusterjobs.slurm_time import slurm_time
+from clusterjobs.slurm.time import slurm_time
 
 LAB = "/.lab"
 

@@ -2,8 +2,267 @@
 
 from __future__ import annotations
 
-from clusterjobs.launchers.base import Launcher
-from clusterjobs.launchers.torchrun_options import Options
+import re
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.launchers.base import Launched, Launcher, LauncherOptions
+from clusterjobs.spec import field_types
+from clusterjobs.spec.field_types import Budget, Count
+from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.references import expanding, variable
+from clusterjobs.yaml.document import Path
+
+# ------------------------------------------------------------------ torchrun checks
+#
+# Which of torchrun's options cannot be used together, or not in a job of clusterjobs, and why.
+
+
+_KEY = "torchrun"
+_PREFIX = "PET_"  # torchrun takes PET_MAX_RESTARTS for --max-restarts
+_NO_STATIC_RESTARTS = (
+    "with a static rendezvous, torchrun starts only the ranks of its own node again, and those of "
+    "other nodes wait for them"
+)
+
+
+def check_options(options: Options, launched: Launched, diagnostics: Diagnostics) -> None:
+    """Problems go into `diagnostics`."""
+    _check_variables(options, launched, diagnostics)
+    _check_local_ranks(options, launched, diagnostics)
+    _check_logs(options, diagnostics)
+    _check_rendezvous(options, launched, diagnostics)
+    if options.max_restarts:
+        _check_restarts(launched, diagnostics)
+
+
+def _check_variables(options: Options, launched: Launched, diagnostics: Diagnostics) -> None:
+    """PET_*: each is an option of torchrun, and a spec has options of its own for some."""
+    given = options.model_fields_set
+    for name in launched.experiment.env:
+        option = name.removeprefix(_PREFIX).lower()
+        if not name.startswith(_PREFIX):
+            continue
+        if option in given:
+            what = f"this is torchrun's --{option.replace('_', '-')}, which the spec also sets"
+            where = diagnostics.describe_key((_KEY, option))
+            diagnostics.problem(("env", name), what, f"remove one of them: {where}")
+        elif option == "max_restarts" or option.startswith("rdzv_"):
+            what = f"this option of torchrun must be set under {_KEY}:"
+            key = option.replace("rdzv_", "rdzv: {") + (": ...}" if "rdzv" in option else ": ...")
+            diagnostics.problem(("env", name), what, f"write {_KEY}: {{{key}}}")
+
+
+def _check_local_ranks(options: Options, launched: Launched, diagnostics: Diagnostics) -> None:
+    named: dict[Path, list[int]] = {
+        (_KEY, "local_ranks_filter"): list(options.local_ranks_filter or ())
+    }
+    for key in ("tee", "redirects"):
+        streams = getattr(options, key) or ""
+        named[_KEY, key] = [int(one[0]) for one in streams.split(",") if ":" in one]
+    for path, ranks in named.items():
+        if wrong := [rank for rank in ranks if rank >= launched.ranks_per_node]:
+            what = f"a node has no rank {wrong[0]}: its {launched.ranks_per_node} ranks start at 0"
+            diagnostics.problem(path, what, f"write 0 to {launched.ranks_per_node - 1}")
+
+
+def _check_logs(options: Options, diagnostics: Diagnostics) -> None:
+    if (options.redirects or "0") != "0" and options.log_dir is None:
+        diagnostics.problem(
+            (_KEY, "redirects"),
+            "without log_dir, these files are in a temporary folder of each node",
+            "add log_dir: '{{ job.dir }}/ranks', or write tee: to have the lines in job.log too",
+        )
+
+
+def _check_rendezvous(options: Options, launched: Launched, diagnostics: Diagnostics) -> None:
+    rdzv, path = options.rdzv, (_KEY, "rdzv")
+    if rdzv.endpoint is not None:
+        diagnostics.problem(
+            (*path, "endpoint"),
+            "the nodes are known only when the job runs: the script passes MASTER_ADDR:MASTER_PORT",
+            "remove it",
+        )
+    if options.backend == "static" and options.max_restarts and launched.nodes > 1:
+        diagnostics.problem((*path, "backend"), _NO_STATIC_RESTARTS, "remove it, or write c10d")
+    for key in rdzv.conf.given():
+        if (key == "timeout") != (options.backend == "static"):
+            known = "timeout" if options.backend == "static" else "join_timeout"
+            what = f"a rendezvous of the backend {options.backend} has no option {key}"
+            diagnostics.problem((*path, "conf", key), what, f"write {known}: ..., or remove it")
+    if options.backend == "c10d" and launched.has_node_rank:
+        diagnostics.problem(
+            (_KEY,),
+            "with c10d, torchrun numbers the nodes by their names, not as Slurm does: "
+            "job.node_rank would differ from GROUP_RANK",
+            "read GROUP_RANK in your program instead",
+        )
+
+
+def _check_restarts(launched: Launched, diagnostics: Diagnostics) -> None:
+    path = (_KEY, "max_restarts")
+    if launched.ends_by_clock:
+        diagnostics.problem(
+            path,
+            "the training gets the number of minutes until it must save and end, and would count "
+            "them anew after each restart: the time limit would come first",
+            "remove it; restarts: {failure: 3} starts a new attempt instead",
+        )
+    if launched.experiment.checkpoints is None:
+        diagnostics.problem(
+            path,
+            "the spec has no checkpoints: a training that is restarted may begin at its first step",
+            "add checkpoints: {path: ...}, and load the newest one whenever the program starts",
+            warning=True,
+        )
+
+
+# ------------------------------------------------------------------ torchrun options
+#
+# torchrun's own options: logs of the ranks, and restarts inside an attempt.
+#
+# Source: PyTorch 2.13, torch/distributed/run.py, elastic/rendezvous/{c10d_rendezvous_backend,
+# dynamic_rendezvous, static_tcp_rendezvous}.py and elastic/multiprocessing/api.py.
+
+
+# No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
+
+
+_STREAMS = re.compile(r"[0-3]|\d:[0-3](?:,\d:[0-3])*")
+_WORD = re.compile(r"[A-Za-z0-9_.-]+")
+
+
+def _streams(value: Any) -> str:
+    text = field_types.scalar_text(value)
+    if not _STREAMS.fullmatch(text):
+        raise ValueError(
+            f"{text!r} names no streams: write 1 (output), 2 (errors) or 3 (both), or one of them "
+            'for each rank of a node, "0:3,1:2"'
+        )
+    return text
+
+
+def _word(value: Any) -> str:
+    text = field_types.plain(value)
+    if not _WORD.fullmatch(text):
+        raise ValueError("expected a plain word: use letters, digits, '_', '.' and '-'")
+    return text
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError("expected a number of seconds: for example 0.5")
+    return float(value)
+
+
+def _backend(value: Any) -> str:
+    text = field_types.plain(value)
+    if text in ("etcd", "etcd-v2"):
+        raise ValueError(
+            f"a rendezvous of {text} ends with its first attempt, and a requeued job cannot join "
+            "it again: write c10d, which needs no server"
+        )
+    if text not in ("static", "c10d"):
+        raise ValueError(f"torchrun has no rendezvous {text!r}: write static or c10d")
+    return text
+
+
+_LABEL = ("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "[rank${rank}]: ", "torchrun's label of a line")
+
+# Else torch 2.5 and later keep one store, in which restarted ranks find the old addresses:
+# pytorch 135712, and seen with torch 2.13 on two nodes.
+_NEW_STORE = ("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1", "a new store for restarted ranks")
+
+Streams = Annotated[str, BeforeValidator(_streams)]
+Word = Annotated[str, BeforeValidator(_word)]
+Interval = Annotated[float, Field(ge=0.01, le=3600), BeforeValidator(_number)]
+
+
+class Conf(SpecModel):
+    """Seconds and counts. `timeout` is of a static rendezvous, the others of c10d."""
+
+    timeout: Count | None = None
+    join_timeout: Count | None = None
+    last_call_timeout: Count | None = None
+    close_timeout: Count | None = None
+    heartbeat_timeout: Count | None = None
+    read_timeout: Count | None = None
+    keep_alive_interval: Count | None = None
+    keep_alive_max_attempt: Count | None = None
+
+    def given(self) -> dict[str, int]:
+        """Those that the spec has."""
+        return self.model_dump(exclude_none=True)
+
+
+class Rendezvous(SpecModel):
+    """How the torchruns of a job find each other. `endpoint` is always the job's first node."""
+
+    backend: Annotated[str, BeforeValidator(_backend)] | None = None
+    endpoint: field_types.Text | None = None
+    id: field_types.Text | None = None
+    conf: Conf = Conf()
+
+
+class Options(LauncherOptions):
+    """The options of `torchrun --help` that do not follow from the rest of the spec.
+
+    `max_restarts`: how often a node's torchrun starts the ranks again inside an attempt.
+    `tee` and `redirects`: streams of the ranks that are also, or only, written to files in
+    `log_dir`. `local_ranks_filter`: the ranks of each node whose lines are in the job's log.
+    """
+
+    max_restarts: Budget = 0
+    monitor_interval: Interval | None = None
+    role: Word | None = None
+    log_dir: field_types.Path | None = None
+    redirects: Streams | None = None
+    tee: Streams | None = None
+    local_ranks_filter: Annotated[tuple[Budget, ...], Field(min_length=1)] | None = None
+    rdzv: Rendezvous = Rendezvous()
+
+    @property
+    def backend(self) -> str:
+        """Restarts need a rendezvous that the nodes can repeat."""
+        return self.rdzv.backend or ("c10d" if self.max_restarts else "static")
+
+    def template(self, name: str) -> str:
+        """With c10d, torchrun itself numbers the nodes."""
+        return name if self.backend == "static" else f"{name}_c10d"
+
+    def variables(self) -> tuple[tuple[str, str, str], ...]:
+        """A store that restarts can use, and the label of the ranks' lines.
+
+        torchrun's own label has the role, and not the rank.
+        """
+        found = [] if self.backend == "static" else [_NEW_STORE]
+        return (*found, _LABEL) if (self.tee or "0") != "0" else tuple(found)
+
+    def text(self) -> str:
+        """The further options of the rendezvous, each after a comma."""
+        return "".join(f",{key}={value}" for key, value in self.rdzv.conf.given().items())
+
+    def words(self, launched: Launched, diagnostics: Diagnostics) -> tuple[str, ...]:
+        """The options, in the order of `torchrun --help`."""
+        check_options(self, launched, diagnostics)
+        is_static = self.backend == "static"
+        own_id = None if is_static else variable("SLURM_JOB_ID")
+        conf, ranks = self.text(), self.local_ranks_filter
+        given = {
+            "--rdzv-id": expanding(self.rdzv.id) if self.rdzv.id else own_id,
+            "--rdzv-conf": conf.removeprefix(",") if is_static and conf else None,
+            "--max-restarts": self.max_restarts or None,
+            "--monitor-interval": self.monitor_interval,
+            "--role": self.role,
+            "--log-dir": expanding(self.log_dir) if self.log_dir else None,
+            "--redirects": self.redirects,
+            "--tee": self.tee,
+            "--local-ranks-filter": ",".join(map(str, ranks)) if ranks else None,
+        }
+        return tuple(f"{name}={value}" for name, value in given.items() if value is not None)
+
 
 TORCHRUN = Launcher(
     "torchrun",

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 
 from clusterjobs.errors import one_problem
-from clusterjobs.slurm.array_ids import joined_tasks
+from clusterjobs.slurm.queue import joined_tasks
 
 _ERROR = re.compile(r"job id ([0-9]+(?:_(?:[0-9]+|\[[0-9,-]+\]))?): *(.*)")
 _AT_A_TIME = 1_000  # words on one command line

@@ -10,15 +10,17 @@ from typing import Any
 
 from clusterjobs.diagnostics import Locator
 from clusterjobs.errors import Problem, nearest
-from clusterjobs.spec.need_circle import KEY as NEEDS
-from clusterjobs.spec.need_references import (
-    NeededValues,
-    NeedReader,
-    needed_value,
-    no_needs,
+from clusterjobs.spec.known_references import (
+    DERIVED,
+    check_place,
+    derived_mark,
+    job_value,
+    node_variable,
+    point_value,
+    role_address,
 )
-from clusterjobs.spec.node_references import job_value, node_variable, point_value
-from clusterjobs.spec.plan_references import DERIVED, check_place, derived_mark
+from clusterjobs.spec.need_references import KEY as NEEDS
+from clusterjobs.spec.need_references import NeededValues, NeedReader, needed_value, no_needs
 from clusterjobs.spec.references import (
     BadReferenceError,
     Scalar,
@@ -27,7 +29,6 @@ from clusterjobs.spec.references import (
     names_in,
     variable,
 )
-from clusterjobs.spec.role_references import role_address
 from clusterjobs.yaml.document import Path, dotted, look_at
 
 # References in code are not expanded: the value would be executed.

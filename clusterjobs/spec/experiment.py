@@ -9,23 +9,21 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from clusterjobs.spec import commands, field_types, images
-from clusterjobs.spec.env_values import EnvName, EnvValue
-from clusterjobs.spec.field_types import Budget, Count
-from clusterjobs.spec.gpu_count import GpuCount
+from clusterjobs.spec import commands, field_types
+from clusterjobs.spec.field_types import Budget, Count, GpuCount, Seconds
+from clusterjobs.spec.keys import container as images
+from clusterjobs.spec.keys.environment import EnvName, EnvValue, ModuleItem
+from clusterjobs.spec.keys.model import AnyModel, Training
+from clusterjobs.spec.keys.needs import Needs
+from clusterjobs.spec.keys.report import Report
+from clusterjobs.spec.keys.roles import Roles
+from clusterjobs.spec.keys.staging import ExportTarget, Repository
+from clusterjobs.spec.keys.steps import Steps
+from clusterjobs.spec.keys.sweep import Sweep
 from clusterjobs.spec.model import SpecModel
-from clusterjobs.spec.model_keys import AnyModel, Training
-from clusterjobs.spec.module_items import ModuleItem
-from clusterjobs.spec.need_keys import Needs
-from clusterjobs.spec.report_keys import Report
-from clusterjobs.spec.role_keys import Roles
-from clusterjobs.spec.seconds import Seconds
-from clusterjobs.spec.step_keys import Steps
-from clusterjobs.spec.storage_types import ExportTarget, Repository
-from clusterjobs.spec.sweep_keys import Sweep
 
 _MAX_ITEMS = 500  # of lists whose items are compared with each other
-_NOT_GIVEN: Any = ""  # plan/container_runtime.py takes the cluster's instead
+_NOT_GIVEN: Any = ""  # sections/cluster_settings.py takes the cluster's instead
 
 
 class Mount(SpecModel):

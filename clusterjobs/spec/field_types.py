@@ -17,9 +17,11 @@ from pydantic import (
     Discriminator,
     Field,
     Tag,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
 )
 
-from clusterjobs.slurm_time import is_slurm_time, seconds_of
+from clusterjobs.slurm.time import is_slurm_time, seconds_of
 from clusterjobs.spec.references import as_text, has_variable, show
 from clusterjobs.spec.reserved_names import environment_name, parameter_name
 
@@ -258,3 +260,65 @@ Arguments = Annotated[
     | Annotated[tuple[Text, ...], Tag("list")],
     Discriminator(lambda value: "list" if isinstance(value, (list, tuple)) else "map"),
 ]
+
+
+# ------------------------------------------------------------------ seconds
+#
+# Numbers of seconds in a spec: a time with a unit is refused with the number to write instead.
+
+
+_WITH_UNIT = re.compile(
+    r"([0-9]{1,6}) ?(?:(s)(?:ec(?:ond)?s?)?|(m)(?:in(?:ute)?s?)?|(h)(?:ours?|rs?)?|(d)(?:ays?)?)",
+    re.ASCII | re.IGNORECASE,
+)
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def _refuse_units(value: Any) -> Any:
+    """`30m` and `00:30:00` are not read: elsewhere `30` means minutes to Slurm, here seconds."""
+    if isinstance(value, str) and (seconds := _seconds_in(value.strip())) is not None:
+        raise ValueError(f"{value!r} is not a number of seconds: write {seconds}")
+    return value
+
+
+def _seconds_in(text: str) -> int | None:
+    if found := _WITH_UNIT.fullmatch(text):
+        return int(found[1]) * _SECONDS[found[found.lastindex or 2].lower()]
+    return seconds_of(text) if ":" in text else None
+
+
+Seconds = Annotated[Count, BeforeValidator(_refuse_units)]
+
+
+# ------------------------------------------------------------------ gpu count
+#
+# The number of GPUs in a spec, with or without Slurm's type of them: `4`, `a100:4`.
+
+
+class Gpus(int):
+    """A number of GPUs; `type` as in Slurm's Gres, "" if the spec names none."""
+
+    type = ""
+
+
+_TYPED_GPUS = re.compile(r"([A-Za-z][\w.-]*):([0-9]{1,6})", re.ASCII)
+
+
+def gpus(value: Any, checked: ValidatorFunctionWrapHandler) -> Gpus:
+    """`4`, or with Slurm's type of the GPUs, `a100:4`."""
+    if value is False:
+        raise ValueError(
+            "expected a number: to request no GPUs from Slurm, write sbatch: {gpus-per-node: false}"
+        )
+    typed = _TYPED_GPUS.fullmatch(value) if isinstance(value, str) else None
+    number = Gpus(checked(int(typed[2]) if typed else value))
+    number.type = typed[1] if typed else ""
+    return number
+
+
+def gpu_type(number: int | None) -> str:
+    """The type that `gpus_per_node` names, else ""."""
+    return number.type if isinstance(number, Gpus) else ""
+
+
+GpuCount = Annotated[CountOrNone, WrapValidator(gpus)]

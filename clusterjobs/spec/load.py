@@ -10,29 +10,80 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from clusterjobs.diagnostics import Locator
 from clusterjobs.errors import InputError, Problem, in_order
-from clusterjobs.spec.defaults import load_defaults
+from clusterjobs.spec.defaults import (
+    Layered,
+    Reader,
+    ReadQueues,
+    Selection,
+    load_bases,
+    load_defaults,
+    no_queues,
+    no_reader,
+    spec_layer,
+)
 from clusterjobs.spec.expand_references import expand_references
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.extends import Reader, load_bases, no_reader, spec_layer
+from clusterjobs.spec.keys.sweep import KEY, Sweep
 from clusterjobs.spec.layers import Layer, Merged, Source
-from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.model import OptionModels, SpecModel
 from clusterjobs.spec.need_references import NeedReader, no_needs
-from clusterjobs.spec.option_models import OptionModels
-from clusterjobs.spec.point_folders import with_own_folders
-from clusterjobs.spec.point_problems import Found, of_points
-from clusterjobs.spec.remaining import remaining_experiment
 from clusterjobs.spec.secrets import find_secrets
-from clusterjobs.spec.selection import Layered, ReadQueues, Selection, no_queues
 from clusterjobs.spec.settings import Setting, apply_setting, read_setting
-from clusterjobs.spec.sweep_keys import KEY, Sweep
+from clusterjobs.spec.sweep import Found, of_points, with_own_folders
 from clusterjobs.spec.validate import Validated, validate
 from clusterjobs.yaml import document as yaml_document
-from clusterjobs.yaml.document import Document
+from clusterjobs.yaml.document import Document, Path, dotted
 
 if TYPE_CHECKING:
     from clusterjobs.spec.points import Point
     from clusterjobs.spec.sweep import SweptSpec
+
+
+# ------------------------------------------------------------------ remaining
+#
+# A spec without its wrong values, so that the rest of it can be checked as well.
+
+
+_ROUNDS = 5  # removing a value can leave a mapping without a required key
+_MANY = 100  # enough for one round of corrections; each takes time
+
+
+def remaining_experiment(
+    data: Any, problems: Sequence[Problem], source: Locator, option_models: OptionModels
+) -> Validated | None:
+    """What the models make of `data` without the values that have problems; None if nothing."""
+    for _ in range(_ROUNDS if len(problems) <= _MANY else 0):
+        data = _without(data, {problem.path for problem in problems})
+        found: list[Problem] = []
+        valid = validate({"name": "unnamed", **data}, source, option_models, found)
+        if valid.experiment and not found:
+            return valid
+        problems = found
+    return None
+
+
+def _without(data: dict[str, Any], wrong: set[str]) -> Any:
+    """`data` without the values at these paths; without the mapping that lacks a key of them."""
+    there: set[str] = set()
+    _kept(data, (), wrong, there)
+    lacking = {path.rpartition(".")[0] for path in wrong - there}
+    return _kept(data, (), wrong | lacking, there)
+
+
+def _kept(value: Any, path: Path, wrong: set[str], found: set[str]) -> Any:
+    """The value at `path` without what is `wrong` in it, which is added to `found`."""
+    if not isinstance(value, (dict, list)):
+        return value
+    kept = {}
+    for step, item in value.items() if isinstance(value, dict) else enumerate(value):
+        name = dotted((*path, step))
+        if name in wrong:
+            found.add(name)
+        else:
+            kept[step] = _kept(item, (*path, step), wrong, found)
+    return kept if isinstance(value, dict) else list(kept.values())
 
 
 class Below(NamedTuple):
@@ -204,8 +255,12 @@ class _Read:
 
     def points(self, first_only: bool = False) -> tuple[Spec, ...]:
         """The spec of each point, or only of the first. Raises BrokenSpecError."""
-        from clusterjobs.spec.common_values import common_problems, shared_arguments
-        from clusterjobs.spec.sweep import read_sweep, unused_settings  # most specs have no sweep
+        from clusterjobs.spec.sweep import (  # most specs have no sweep
+            common_problems,
+            read_sweep,
+            shared_arguments,
+            unused_settings,
+        )
 
         try:
             swept = read_sweep(self.merged, self._option_models)

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from clusterjobs.counted import counted
 from clusterjobs.errors import Location, Problem
+from clusterjobs.spec.keys.needs import Need
 from clusterjobs.spec.load import Spec
-from clusterjobs.spec.need_circle import KEY
-from clusterjobs.spec.need_keys import Need
+from clusterjobs.spec.need_references import KEY
 from clusterjobs.yaml.document import dotted
 
 

@@ -9,16 +9,47 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from clusterjobs.errors import InputError, Location, did_you_mean
-from clusterjobs.spec.need_circle import CircleError
-from clusterjobs.spec.need_keys import need_name
-from clusterjobs.spec.references import (
-    BadReferenceError,
-    Scalar,
-    look_up,
-    show,
-    variable_names,
-)
+from clusterjobs.errors import InputError, Location, Problem, did_you_mean
+from clusterjobs.spec.keys.needs import need_name
+from clusterjobs.spec.references import BadReferenceError, Scalar, look_up, show, variable_names
+
+# ------------------------------------------------------------------ need circle
+#
+# Circular needs: the error shows the whole circle.
+
+
+KEY = "needs"
+
+
+class Step(NamedTuple):
+    """One step in a chain of needs: `file` needs `needs`; `where`: the line of that entry.
+
+    `identity`: of `file`; the same for the same file, however it is named.
+    """
+
+    identity: str
+    file: str
+    needs: str
+    where: Location
+
+
+class CircleError(InputError):
+    """Specs need one another, so none of them can start."""
+
+
+def check_circle(way: Sequence[Step], identity: str) -> None:
+    """Raises CircleError if the last step leads back to the spec of that identity."""
+    start = next((n for n, step in enumerate(way) if step.identity == identity), None)
+    if start is None:
+        return
+    steps = way[start:]
+    told = ", ".join(f"{one.file}:{one.where.line} needs {one.needs}" for one in steps)
+    what = f"these specs need one another, so none can start: {told}"
+    if len(steps) == 1:
+        what = f"{steps[0].file} needs itself"
+    hint = "remove this need" if len(steps) == 1 else "remove one of these needs"
+    raise CircleError([Problem(what, steps[0].where, KEY, hint)])
+
 
 # The shell variables of a point: the same in both jobs, if each point waits for the same point.
 _OF_THE_POINT = "point_"

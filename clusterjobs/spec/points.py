@@ -5,20 +5,178 @@ It knows the keys of `sweep:`; it must not know which keys a spec has.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.spec.point_names import canonical, digests, names
+from clusterjobs.errors import did_you_mean
+from clusterjobs.spec.keys.sweep import KEY, Sweep
 from clusterjobs.spec.random_values import draw
 from clusterjobs.spec.references import as_text
-from clusterjobs.spec.sweep_checks import check_sections
-from clusterjobs.spec.sweep_keys import KEY, Sweep
 from clusterjobs.yaml.document import Path
+
+# ------------------------------------------------------------------ point names
+#
+# Names of points: `0007-lr=3e-4,micro=8-1a2b3c4d`, unique and safe as names of files.
+
+
+_MAX_LABEL = 60  # characters
+_DIGITS = 4  # of the index
+_UNSAFE = re.compile(r"[^A-Za-z0-9._=,+-]")
+_OWN_VALUES = "spec"  # the label of a point that changes nothing
+
+
+def canonical(value: Any) -> str:
+    """Values as JSON: keys sorted, and numbers that are equal written equally."""
+    return json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"))
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _canonical(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_canonical(item) for item in value]
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, int) and value.bit_length() > 10_000:  # Python prints no longer ones
+        return hex(value)
+    return value
+
+
+def digests(points: Iterable[Mapping[str, Any]]) -> list[str]:
+    """8 hex digits for the values of each point; different ones for different points."""
+    found: dict[str, None] = {}
+    for values in points:
+        text = canonical(values)
+        digest = _digest(text)
+        while digest in found:  # 1 of 100 sweeps with 10,000 points
+            digest = _digest(text + digest)
+        found[digest] = None
+    return list(found)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def names(points: Sequence[Mapping[str, Any]], of_points: Sequence[str]) -> list[str]:
+    """The name of each point: index, values, digest."""
+    words = _words({key for values in points for key in values})
+    digits = max(_DIGITS, len(str(len(points) - 1)))
+    return [
+        f"{index:0{digits}}-{_label(values, words)}-{digest}"
+        for index, (values, digest) in enumerate(zip(points, of_points, strict=True))
+    ]
+
+
+def _label(values: Mapping[str, Any], words: Mapping[str, str]) -> str:
+    text = ",".join(f"{words[key]}={_shown(value)}" for key, value in values.items())
+    return _UNSAFE.sub("_", text[:_MAX_LABEL]) or _OWN_VALUES
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return "+".join(map(_shown, value))
+    if isinstance(value, dict):
+        return "+".join(f"{key}={_shown(item)}" for key, item in value.items())
+    return as_text(value)
+
+
+def _words(keys: set[str]) -> dict[str, str]:
+    """The last word of each key; more of its words if another key has the same."""
+    found: dict[str, str] = {}
+    for key in keys:
+        steps = key.split(".")
+        others = [other.split(".") for other in keys if other != key]
+        count = 2 if steps[-1].isdigit() else 1  # an item of a list
+        while count < len(steps) and any(steps[-count:] == one[-count:] for one in others):
+            count += 1
+        found[key] = ".".join(steps[-count:])
+    return found
+
+
+# ------------------------------------------------------------------ sweep checks
+#
+# Checks whether the sections of a sweep fit each other: no key twice, `samples` with `random`.
+
+
+def check_sections(sweep: Sweep, diagnostics: Diagnostics) -> None:
+    """Report sections that contradict each other."""
+    _check_keys(sweep, diagnostics)
+    _check_random(sweep, diagnostics)
+
+
+def _swept(sweep: Sweep) -> Iterator[tuple[str, str]]:
+    """Section and key of everything that is swept, without `include`."""
+    for section, keys in (("grid", sweep.grid), ("zip", sweep.zip), ("random", sweep.random)):
+        yield from ((section, key) for key in keys)
+
+
+def _check_keys(sweep: Sweep, diagnostics: Diagnostics) -> None:
+    """No key twice, and none inside another; those of `exclude` are swept."""
+    places: dict[str, Path] = {}
+    for section, key in _swept(sweep):
+        path = (KEY, section, key)
+        if key in places:
+            line = diagnostics.line_of(places[key])
+            diagnostics.problem(
+                path,
+                f"swept twice, also in {places[key][1]} ({line})",
+                "remove one of them",
+                at_key=True,
+            )
+        places.setdefault(key, path)
+    _check_inside(places, diagnostics)
+    for number, entry in enumerate(sweep.include):
+        _check_inside({key: (KEY, "include", number, key) for key in entry}, diagnostics)
+    for number, entry in enumerate(sweep.exclude):
+        _check_exclude(number, entry, list(places), diagnostics)
+
+
+def _check_inside(places: Mapping[str, Path], diagnostics: Diagnostics) -> None:
+    for key, path in places.items():
+        outer = next((one for one in _outer_keys(key) if one in places), None)
+        if outer:
+            what = f"this is inside {outer}, which the same points set"
+            diagnostics.problem(path, what, f"write it into the values of {outer}", at_key=True)
+
+
+def _outer_keys(key: str) -> Iterator[str]:
+    while "." in key:
+        key = key.rpartition(".")[0]
+        yield key
+
+
+def _check_exclude(
+    number: int, entry: Mapping[str, Any], known: Sequence[str], diagnostics: Diagnostics
+) -> None:
+    path: Path = (KEY, "exclude", number)
+    if not entry:
+        hint = f"write {{{known[0]}: ...}}" if known else "remove it"
+        diagnostics.problem(path, "this would remove every point", hint)
+    for key in entry:
+        if key not in known:
+            what = f"{key} is not swept, so it cannot be used in exclude"
+            hint = did_you_mean(key, known) if known else "remove it"
+            diagnostics.problem((*path, key), what, hint, at_key=True)
+
+
+def _check_random(sweep: Sweep, diagnostics: Diagnostics) -> None:
+    if sweep.random and sweep.samples is None:
+        hint = "write samples: 20 beside it"
+        diagnostics.problem((KEY, "random"), "samples is missing", hint, at_key=True)
+    if sweep.samples is not None and not sweep.random:
+        what = "samples is used only with random"
+        hint = "remove it, or write random: {args.lr: {log_uniform: [1e-4, 1e-2]}}"
+        diagnostics.problem((KEY, "samples"), what, hint, at_key=True)
+
 
 MAX_POINTS = 10_000
 
@@ -107,10 +265,11 @@ class _Product:
                 canonical(value), {key: SweptValue(value, (*path, index), path)}
             )
             if known[key].at != (*path, index):
-                what = f"{_shown(value)} is in the list twice"
+                what = f"{_value_text(value)} is in the list twice"
                 first = known[key].value
-                if _shown(first) != _shown(value):
-                    what = f"{_shown(value)} is equal to {_shown(first)}, which is in the list"
+                if _value_text(first) != _value_text(value):
+                    value_text, first_text = _value_text(value), _value_text(first)
+                    what = f"{value_text} is equal to {first_text}, which is in the list"
                 self.diagnostics.problem((*path, index), what, "remove one of them")
         return list(found.values())
 
@@ -213,5 +372,5 @@ def _identity(values: Values) -> str:
     return canonical({key: one.value for key, one in values.items()})
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return as_text(value) if not isinstance(value, (dict, list)) else canonical(value)

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 from clusterjobs.counted import counted
 from clusterjobs.errors import InputError, Location, Problem, one_problem
-from clusterjobs.spec.added_lists import LISTS
-from clusterjobs.spec.layers import Layer, Merged, Origin, Role, Source, add_to_list
+from clusterjobs.spec.layers import LISTS, Layer, Merged, Origin, Role, Source, add_to_list
 from clusterjobs.yaml import document as yaml_document
 from clusterjobs.yaml.document import Path
 

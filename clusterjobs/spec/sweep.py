@@ -5,21 +5,27 @@ It knows which keys may be swept; it must not know how a spec is validated or pl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics, Locator
-from clusterjobs.errors import Problem
+from clusterjobs.errors import Problem, in_order
 from clusterjobs.spec.expand_references import expand_references, expanded_text
+from clusterjobs.spec.key_names import UnknownKeyError, check_key
+from clusterjobs.spec.keys.sweep import KEY, Sweep
 from clusterjobs.spec.layers import Merged
-from clusterjobs.spec.model import SpecModel
-from clusterjobs.spec.option_models import OptionModels
+from clusterjobs.spec.model import OptionModels, SpecModel
 from clusterjobs.spec.points import Point, SweptValue, make_points
+from clusterjobs.spec.references import POINT_VARIABLES, is_absolute, show, variable, variable_names
 from clusterjobs.spec.settings import Setting, path_of
-from clusterjobs.spec.spec_keys import UnknownKeyError, check_key
-from clusterjobs.spec.sweep_keys import KEY, Sweep
 from clusterjobs.spec.validate import check_model
-from clusterjobs.yaml.document import MAX_DEPTH, Path, dotted
+from clusterjobs.yaml.document import MAX_DEPTH, Path, dotted, look_at
+
+if TYPE_CHECKING:
+    from clusterjobs.spec.load import Spec
+
 
 # Sections with keys and values of the points: references in these are expanded in each point.
 _SECTIONS = ("grid", "zip", "random", "include", "exclude")
@@ -146,3 +152,184 @@ class _Settings:
             where, at_key = self._source.locate(swept.at), self._source.locate_key(swept.key_at)
             self._known[place] = Setting(path_of(key), swept.value, where, at_key, "spec")
         return self._known[place]
+
+
+# ------------------------------------------------------------------ point folders
+#
+# Gives each point of a sweep a checkpoint folder of its own.
+
+
+OWN = "{{ point.label }}"
+_OF_ONE_POINT = {*POINT_VARIABLES, "job_dir"}
+_OF_ONE_TASK = "SLURM_JOB_ID"
+_FOLDERS = (("checkpoints", "path"), ("checkpoints", "export"))
+
+
+def with_own_folders(
+    data: dict[str, Any], source: Locator, notes: list[Problem], *, packed: bool
+) -> dict[str, Any]:
+    """The spec of a point; its label is appended to folders that points would share.
+
+    The notes say so. `packed`: several points have the same job id.
+    """
+    for path in _FOLDERS:
+        written = look_at(data, path)
+        if not isinstance(written, str) or not written:
+            continue
+        if is_shared(expanded_text(data, *path) or written, packed=packed):
+            section, key = path
+            inner, appended = data[section], f"{written.rstrip('/')}/{OWN}"
+            data = {**data, section: {**inner, key: appended}}
+            what = f"the points would share this folder, so {OWN} is appended"
+            where, hint = source.locate(path), f'write "{appended}"'
+            notes.append(Problem(what, where, dotted(path), hint, warning=True, info=True))
+    return data
+
+
+def is_shared(folder: str, *, packed: bool) -> bool:
+    """Whether several points would have this folder."""
+    own = _OF_ONE_POINT if packed else {*_OF_ONE_POINT, _OF_ONE_TASK}
+    return not own.intersection(variable_names(folder))
+
+
+def in_the_job(folder: str, point: Point, *, packed: bool) -> str:
+    """The folder of this point, with what tells its job from others in place of the marks."""
+    own = {"point_name": point.name, "point_label": point.label, "point_index": str(point.index)}
+    own |= {"job_dir": f"/{point.name}", _OF_ONE_TASK: "job" if packed else point.name}
+    for name, value in own.items():
+        folder = folder.replace(variable(name), value)
+    return folder
+
+
+# ------------------------------------------------------------------ common values
+#
+# Compares the points of a sweep: some values must be equal, some folders must differ.
+
+
+# Arguments that name a folder which a training writes, by the usual names.
+_WRITTEN = frozenset(
+    (
+        *("checkpoint_dir", "checkpoint_path", "ckpt_dir", "default_root_dir", "log_dir"),
+        *("logdir", "logging_dir", "out", "out_dir", "output", "output_dir", "output_path"),
+        *("save", "save_dir", "save_path", "tensorboard_dir", "tensorboard_logdir", "work_dir"),
+    )
+)
+
+
+def is_packed(spec: Spec) -> bool:
+    """Whether several points run in one task."""
+    sweep = spec.experiment.sweep
+    return ((sweep and sweep.per_node) or 1) > 1
+
+
+_HINT = "refer only to values that are the same in all points"
+
+
+def common_problems(specs: Sequence[Spec]) -> Iterator[Problem]:
+    """A problem for the name, the cluster or the logs of the points if they differ.
+
+    Also for a checkpoint folder of two points.
+    """
+    source, first = specs[0].source, specs[0].experiment
+    for spec in specs:
+        found = spec.experiment
+        for key, one, other in (
+            ("name", first.name, found.name),
+            ("cluster", first.cluster, found.cluster),
+            ("logs", first.logs.path, found.logs.path),
+        ):
+            if one != other:
+                what = f"{show(other)}, and {show(one)} in other points: a sweep has one {key}"
+                yield Problem(what, source.locate((key,)), key, _HINT)
+    if set(POINT_VARIABLES).intersection(variable_names(first.logs.path)):
+        what = "must be the same for all points: each point gets a folder of its own in it"
+        yield Problem(what, source.locate(("logs",)), "logs", "remove the reference to the point")
+    yield from _shared_folders(specs)
+
+
+def _shared_folders(specs: Sequence[Spec]) -> Iterator[Problem]:
+    """A problem for each point with the checkpoint folder of another one.
+
+    Two names can make one path: 1 and 11, `{{ args.x }}{{ point.index }}`; a, and b/../a.
+    """
+    for key in ("path", "export"):
+        known: dict[str, str] = {}
+        for spec in specs:
+            point, checkpoints = spec.point, spec.experiment.checkpoints
+            folder = getattr(checkpoints, key) if checkpoints else None
+            if not point or not folder:
+                continue
+            place = posixpath.normpath(in_the_job(folder, point, packed=is_packed(spec)))
+            if known.setdefault(place, point.name) != point.name:
+                where = ("checkpoints", key)
+                what = f"{show(place)} is also that of the point {known[place]}"
+                hint = f"let each end with a folder of its own: /{OWN}"
+                yield Problem(what, spec.source.locate(where), dotted(where), hint)
+
+
+def shared_arguments(specs: Sequence[Spec]) -> Iterator[Problem]:
+    """A warning for each argument that is a folder which all points would write."""
+    packed = is_packed(specs[0])
+    first, *others = (dict(_folders(one.expanded.get("args"), packed)) for one in specs)
+    for path, folder in first.items():
+        if all(one.get(path) == folder for one in others):
+            what = f"all points of the sweep would write into {show(folder)}"
+            where, own = specs[0].source.locate(path), f"{show(folder).rstrip('/')}/{OWN}"
+            yield Problem(what, where, dotted(path), f'write "{own}"', warning=True)
+
+
+def _folders(arguments: Any, packed: bool) -> Iterator[tuple[Path, str]]:
+    """Arguments that name a folder, the same one for any point of the same values."""
+    named: list[tuple[str | int, Any, Any]] = []
+    if isinstance(arguments, dict):
+        named = [(name, name, value) for name, value in arguments.items()]
+    elif isinstance(arguments, list):  # --output_dir=/fsx/out, or two items
+        texts = [str(one).partition("=") for one in arguments]
+        named = [
+            (index, name, value) if sign else (index + 1, name, after)
+            for index, ((name, sign, value), after) in enumerate(
+                zip(texts, [*arguments[1:], None], strict=True)
+            )
+        ]
+    for step, name, value in named:
+        word = str(name).lstrip("-").replace("-", "_").rpartition(".")[2]
+        is_folder = word in _WRITTEN and isinstance(value, str) and is_absolute(value)
+        if is_folder and is_shared(value, packed=packed):
+            yield ("args", step), value
+
+
+# ------------------------------------------------------------------ point problems
+#
+# Joins the problems of a sweep's points: the same problem in many points is shown once.
+
+
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+
+
+class Found(NamedTuple):
+    """A point's name and its problems."""
+
+    point: str
+    problems: Iterable[Problem]
+
+
+def of_points(found: Iterable[Found], total: int) -> list[Problem]:
+    """Each problem once, with the names of its points; without names if all `total` have it.
+
+    Problems of one value whose texts differ in numbers alone are the same.
+    """
+    first: dict[Problem, Problem] = {}
+    names: dict[Problem, list[str]] = {}
+    for point, problems in found:
+        for problem in in_order(problems):
+            same = problem._replace(what=_like(problem.what), hint=_like(problem.hint))
+            first.setdefault(same, problem)
+            names.setdefault(same, []).append(point)
+    return in_order(
+        problem if len(names[same]) == total else problem._replace(points=tuple(names[same]))
+        for same, problem in first.items()
+    )
+
+
+def _like(text: str) -> str:
+    return _NUMBER.sub("0", text)

@@ -15,11 +15,9 @@ from pydantic import ValidationError, create_model
 from clusterjobs.diagnostics import Locator
 from clusterjobs.errors import Problem, did_you_mean
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.model import SpecModel
-from clusterjobs.spec.option_models import OptionModels
+from clusterjobs.spec.key_names import renamed_key, slurm_name, written_value
+from clusterjobs.spec.model import OptionModels, SpecModel
 from clusterjobs.spec.references import as_text
-from clusterjobs.spec.renamed_keys import renamed_key, written_value
-from clusterjobs.spec.slurm_names import slurm_name
 from clusterjobs.yaml.document import Path, dotted
 
 

@@ -16,8 +16,6 @@ from yaml.cyaml import CParser  # type: ignore[attr-defined]
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from clusterjobs.errors import InputError, Location, Problem, one_problem
-from clusterjobs.yaml.causes import quoted_reference
-from clusterjobs.yaml.mappings import Mappings
 from clusterjobs.yaml.scalars import (
     STANDARD_TAG,
     TAG_NAMES,
@@ -26,7 +24,59 @@ from clusterjobs.yaml.scalars import (
     legacy_kind,
     value_of,
 )
-from clusterjobs.yaml.syntax import OTHER_BREAK, line_of, other_break, syntax_problem
+from clusterjobs.yaml.syntax import (
+    OTHER_BREAK,
+    line_of,
+    other_break,
+    quoted_reference,
+    syntax_problem,
+)
+
+# ------------------------------------------------------------------ mappings
+#
+# The keys and values of YAML mappings, with merge keys (`<<`) resolved by the 1.1 rules.
+
+
+class Mappings:
+    """The keys and values of mapping nodes; each node is read once, however often it is used."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._pairs: dict[MappingNode, list[tuple[Node, Node]]] = {}
+        self._entries: dict[MappingNode, dict[str, tuple[Node, Node]]] = {}
+
+    def entry(self, node: MappingNode, name: str | int) -> tuple[Node, Node] | None:
+        """The key and the value of that name, the first one if it is given twice."""
+        if node not in self._entries:
+            pairs = reversed(self.pairs(node))
+            self._entries[node] = {
+                key.value: (key, value) for key, value in pairs if isinstance(key, ScalarNode)
+            }
+        return self._entries[node].get(name) if isinstance(name, str) else None
+
+    def pairs(self, node: MappingNode) -> list[tuple[Node, Node]]:
+        """Keys and values; by the 1.1 rules with `<<` merged, own keys first."""
+        if node not in self._pairs:
+            self._pairs[node] = []  # a mapping that merges itself gets nothing from it
+            self._pairs[node] = self._merged(node)
+        return self._pairs[node]
+
+    def _merged(self, node: MappingNode) -> list[tuple[Node, Node]]:
+        sources: list[Node] = []
+        own: list[tuple[Node, Node]] = []
+        for key, value in node.value:
+            if self._rules == "1.1" and key.tag == "merge":
+                sources += value.value if isinstance(value, SequenceNode) else [value]
+            else:
+                own.append((key, value))
+        names = {key.value for key, _ in own if isinstance(key, ScalarNode)}
+        for source in sources:
+            for key, value in self.pairs(source) if isinstance(source, MappingNode) else ():
+                if isinstance(key, ScalarNode) and key.value not in names:
+                    names.add(key.value)
+                    own.append((key, value))
+        return own
+
 
 Path = tuple[str | int, ...]
 

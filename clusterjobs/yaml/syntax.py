@@ -6,11 +6,149 @@ It knows YAML's syntax; it must not know what the values mean.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import yaml
 
 from clusterjobs.errors import Location, Problem
-from clusterjobs.yaml.causes import find_cause
+
+# ------------------------------------------------------------------ causes
+#
+# The usual causes of text that is not YAML, found in the lines before a parser's error.
+#
+# A parser notices a mistake late: a quote that is not closed where the next quote opens.
+
+
+class Cause(NamedTuple):
+    """What is wrong at a place: `line` and `column` count from 0."""
+
+    line: int
+    column: int
+    what: str
+    hint: str
+
+
+def find_cause(text: str, line: int, opened: int | None) -> Cause | None:
+    """The cause of an error in `line`. `opened`: the line of what the parser had just begun."""
+    lines = text.split("\n")
+    line = min(line, len(lines) - 1)  # the end of a text without a last line break is after it
+    if "\t" in lines[line]:
+        return None
+    start = line if opened is None else min(line, opened)
+    return (
+        _unclosed_quote(lines, line)
+        or _bare_reference(lines, line)
+        or _unclosed_bracket(lines, start, line)
+        or _missing_colon(lines, start)
+        or _wrong_indent(lines, line)
+    )
+
+
+# ------------------------------------------------------------------ quotes and brackets
+
+# A quote where a value or a key starts, up to the end of its line.
+_OPENING_QUOTE = re.compile(r"""(?:^\s*|: +|- +|[\[{,]\s*)(?P<quote>["'])""")
+
+
+def _unclosed_quote(lines: Sequence[str], last: int) -> Cause | None:
+    """A quote that is closed only by the quote which should open the next value."""
+    for number, line in enumerate(lines[: last + 1]):
+        column = _open_quote(line)
+        if column is None:
+            continue
+        quote = line[column]
+        following = (lines[index] for index in range(number + 1, last + 1))
+        closing = next((one for one in following if quote in one), None)
+        if closing is not None and re.match(r"\s*[\w/$.{-]", closing.partition(quote)[2]):
+            is_whole = re.fullmatch(r"\s*(?:- +)?(?:[\w.-]+: +)?", line[:column])
+            hint = f"write {line.strip()}{quote}" if is_whole else f"add the closing {quote}"
+            return Cause(number, column, "a quote is opened here and not closed", hint)
+    return None
+
+
+def _open_quote(line: str) -> int | None:
+    """The column of a quote that is open at the line's end."""
+    position = 0
+    while match := _OPENING_QUOTE.search(line, position):
+        start = match.start("quote")
+        inner = r'"(?:[^"\\]|\\.)*"' if match["quote"] == '"' else "'(?:[^']|'')*'"
+        whole = re.compile(inner).match(line, start)
+        if whole is None:
+            return start
+        position = whole.end()
+    return None
+
+
+def _unclosed_bracket(lines: Sequence[str], opened: int, last: int) -> Cause | None:
+    """A list or mapping in brackets that still goes on where the next key starts."""
+    found = re.match(r"( *)[\w.-]+: +([\[{])", lines[opened]) if opened < last else None
+    if found is None or not re.match(rf" {{0,{len(found[1])}}}[\w.-]+:(?: |$)", lines[last]):
+        return None
+    line = lines[opened].rstrip()
+    closing = {"[": "]", "{": "}"}[found[2]]
+    what = f"{found[2]} is opened here and not closed"
+    return Cause(opened, found.start(2), what, f"write {line.strip()}{closing}")
+
+
+# ------------------------------------------------------------------ references and colons
+
+_REFERENCE = re.compile(r"(?P<before>^\s*(?:- +)?[\w.-]+: +|^\s*- +|[\[{,:]\s*)(?P<value>\{\{.*)")
+
+
+def _bare_reference(lines: Sequence[str], number: int) -> Cause | None:
+    found = _REFERENCE.search(lines[number]) if number < len(lines) else None
+    if found is None:
+        return None
+    column, value = found.start("value"), found["value"]
+    return Cause(number, column, "a reference without quotes", quoted_reference(value))
+
+
+def quoted_reference(written: str) -> str:
+    """The hint for a value that starts with an unquoted reference."""
+    value = re.sub(r"\s+#.*", "", written).rstrip()
+    is_alone = re.fullmatch(r"\{\{ *[\w.-]+ *\}\}[^\s,\[\]{}]*", value)
+    return f'quote the value: "{value}"' if is_alone else 'quote the value: "{{ name }}"'
+
+
+def _missing_colon(lines: Sequence[str], start: int) -> Cause | None:
+    for number in (start, start - 1):
+        line = lines[number] if 0 <= number < len(lines) else ""
+        if found := re.fullmatch(r"( *)([A-Za-z]\w*):([^\s:/].*)", line):
+            what, hint = "no space after the colon", f"write {found[2]}: {found[3].strip()}"
+            return Cause(number, found.end(2), what, hint)
+        if found := re.fullmatch(r"( *)([A-Za-z]\w*)(?: *=| +(?=[^\s#])) *([^:#]*)", line):
+            what, hint = f"no colon after {found[2]}", f"write {found[2]}: {found[3].strip()}"
+            return Cause(number, len(found[1]), what, hint)
+    return None
+
+
+# ------------------------------------------------------------------ indentation
+
+_KEY = re.compile(r"(?P<indent> *)(?:- +)?(?P<key>[\w.-]+):(?P<value> +[^\s#].*)?")
+
+
+def _wrong_indent(lines: Sequence[str], number: int) -> Cause | None:
+    """A key that is deeper than the one before, which has a value, or fits no line above."""
+    this = _KEY.match(lines[number]) if number < len(lines) else None
+    above = [
+        (index, found) for index in range(number) if (found := _KEY.match(lines[index])) is not None
+    ]
+    if this is None or not above:
+        return None
+    index, before = above[-1]
+    indent = len(this["indent"])
+    if indent > len(before["indent"]) and before["value"]:
+        what = f"{this['key']} is indented deeper than {before['key']}, which has a value already"
+    elif indent <= len(before["indent"]) and all(
+        len(found["indent"]) != indent for _, found in above
+    ):
+        what = f"{this['key']} is indented like no line above it"
+    else:
+        return None
+    hint = f"align it with {before['key']} in line {index + 1}"
+    return Cause(number, indent, what, hint)
+
 
 # libyaml treats these as line breaks and folds them inside quotes. Editors do not, and in YAML 1.2
 # only the carriage return is one. Values would change silently, and line numbers would be wrong.

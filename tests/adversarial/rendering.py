@@ -7,15 +7,14 @@ from typing import Any
 
 from hostile import dump
 
-from clusterjobs.cluster.find import find_cluster
+from clusterjobs.clusters.find import find_cluster
+from clusterjobs.clusters.parallelcluster.config import Cluster
+from clusterjobs.clusters.parallelcluster.facts import cluster_facts
+from clusterjobs.clusters.parallelcluster.read import read_cluster
 from clusterjobs.frameworks import option_models
-from clusterjobs.parallelcluster.config import Cluster
-from clusterjobs.parallelcluster.facts import cluster_facts
-from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.plan.plan import Plan
-from clusterjobs.plan.resolve import resolve
-from clusterjobs.render.inputs import Inputs
-from clusterjobs.render.script import render_script
+from clusterjobs.sections.plan import Plan
+from clusterjobs.sections.render import Inputs, render_script
+from clusterjobs.sections.resolve import resolve
 from clusterjobs.spec.load import load_spec
 
 CONFIG = pathlib.Path(__file__).parents[2] / "cluster-configs" / "small.yaml"

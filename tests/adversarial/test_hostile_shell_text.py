@@ -9,8 +9,8 @@ from hostile import ATTACKS, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterjobs.render import shell
-from clusterjobs.render.shell import ShellText, UnquotedError
+from clusterjobs.script import shell
+from clusterjobs.script.shell import ShellText, UnquotedError
 from clusterjobs.spec.references import expanding, variable
 
 

@@ -18,7 +18,7 @@ from sbatch_lines import read_directives
 from script_stage import JOB_ID, Run, Stage
 
 from clusterjobs.errors import InputError, Location
-from clusterjobs.plan.plan import Plan
+from clusterjobs.sections.plan import Plan
 
 RUNS_PER_SPEC = 6  # how often values may be refused before a spec must render
 

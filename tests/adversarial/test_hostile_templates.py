@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from rendering import plan_of_text
 
 from clusterjobs.errors import InputError
-from clusterjobs.render.inputs import Inputs
-from clusterjobs.render.script import render_script
-from clusterjobs.render.site.templates import SiteFile, SiteTemplates
+from clusterjobs.script.site.templates import SiteFile, SiteTemplates
+from clusterjobs.sections.render import Inputs, render_script
 
 EVIL = "/x/$(touch evil)/it's"
 QUOTED = "'/x/$(touch evil)/it'\\''s'"

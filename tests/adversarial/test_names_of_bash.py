@@ -13,8 +13,8 @@ from rendering import plan_of, script_of
 from script_stage import Stage
 
 from clusterjobs.errors import InputError, Problem
-from clusterjobs.render.lines import functions
 from clusterjobs.resources import template_texts
+from clusterjobs.script.lines import functions
 from clusterjobs.spec.reserved_names import _OF_THE_SCRIPT
 
 # Programs too, and they do the same.

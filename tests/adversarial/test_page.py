@@ -16,14 +16,14 @@ from page import SUBMITTED, Case, base, load_page, put
 from rendering import CONFIG, SMALL, SMALL_DOCUMENT, plan_of, script_of
 from sbatch_lines import read_directives
 
+from clusterjobs.clusters.parallelcluster.read import read_cluster
+from clusterjobs.clusters.parallelcluster.slurm_nodes import slurm_shape
 from clusterjobs.errors import InputError
 from clusterjobs.lab.lab import Lab, running_lab
-from clusterjobs.lab.packages import Slurm
 from clusterjobs.lab.shape import lab_spec
-from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.parallelcluster.slurm_nodes import slurm_shape
-from clusterjobs.plan.plan import Plan
-from clusterjobs.render import shell
+from clusterjobs.lab.slurm import Slurm
+from clusterjobs.script import shell
+from clusterjobs.sections.plan import Plan
 
 PAGE = load_page()
 ALONE = ("name",)  # a job has one of them, and the page several

@@ -16,13 +16,7 @@ from rendering import plan_of, script_of
 
 from clusterjobs.errors import InputError
 from clusterjobs.spec.load import load_spec
-from clusterjobs.spec.references import (
-    BadReferenceError,
-    Scalar,
-    expand,
-    has_variable,
-    look_up,
-)
+from clusterjobs.spec.references import BadReferenceError, Scalar, expand, has_variable, look_up
 
 # What template languages would run, and what only looks like a reference.
 NOT_A_NAME = (

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from clusterjobs.commands.advise import plot
-from clusterjobs.commands.advise.terminal_plot import NO_PRICES, terminal_plot
+from clusterjobs.foresight.advise import report as plot
+from clusterjobs.foresight.advise.report import NO_PRICES, terminal_plot
 
 SPEC = """\
 # A model of 7 billion parameters.

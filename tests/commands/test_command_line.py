@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import pytest
 
-from clusterjobs.commands import main, render
+from clusterjobs.cli import main, render
 
 CLUSTERJOBS = pathlib.Path(sys.executable).with_name("clusterjobs")
 SECRET = "hunter2-do-not-tell"
@@ -122,7 +122,7 @@ def test_plan_writes_nothing(spec: pathlib.Path, clusterjobs: Callable[..., obje
 
 
 def test_plan_into_a_closed_pipe_is_quiet(spec: pathlib.Path) -> None:
-    program = "from clusterjobs.commands.main import main; main()"
+    program = "from clusterjobs.cli.main import main; main()"
     call = shlex.join([sys.executable, "-c", program, "plan", str(spec), "--json"])
     done = subprocess.run(
         ["bash", "-c", f"{call} | head -n 1; exit ${{PIPESTATUS[0]}}"],

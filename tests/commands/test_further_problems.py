@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from clusterjobs.commands.further_problems import independent
 from clusterjobs.errors import Problem
+from clusterjobs.runs.pipeline import independent
 
 SPEC = """\
 name: a

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import pytest
 
-from clusterjobs.commands import main
+from clusterjobs.cli import main
 
 
 def names(group: click.Group, name: str = "") -> Iterator[str]:

@@ -10,8 +10,8 @@ from typing import Any
 import click
 import pytest
 
-from clusterjobs.commands import main
-from clusterjobs.commands import plan as plan_command
+from clusterjobs.cli import main
+from clusterjobs.cli import plan as plan_command
 
 # What makes each command fail, if anything but a wrong option can.
 FAILING = {

@@ -126,7 +126,7 @@ def test_the_log_of_a_role(clusterjobs: Callable[..., Any], folder: pathlib.Path
 @pytest.fixture
 def points(folder: pathlib.Path) -> list[str]:
     """The points of sweep.yaml; the first has completed, and the last was never submitted."""
-    from clusterjobs.commands.sweeps.jobs import sweep_jobs
+    from clusterjobs.runs.states import sweep_jobs
 
     sweep = sweep_jobs(pathlib.Path("sweep.yaml"))[1]
     assert sweep
@@ -204,8 +204,8 @@ def test_a_running_point_is_followed_by_its_own_id(
         (job / "job.log").write_text("0: third\n0: end\n")
 
     monkeypatch.setattr("time.sleep", start)
-    monkeypatch.setattr("clusterjobs.commands.follow.polled_queue._FIRST", 0)
-    monkeypatch.setattr("clusterjobs.commands.follow.polled_queue._LAST", 0)
+    monkeypatch.setattr("clusterjobs.runs.follow.one_job._FIRST", 0)
+    monkeypatch.setattr("clusterjobs.runs.follow.one_job._LAST", 0)
     done = clusterjobs("logs", "sweep.yaml", "2", "--follow", "--rank", "0")
     assert (done.code, done.out) == (0, "third\nend\n")
     assert done.err == "job 70_2 is pending: no nodes are free yet (Resources)\n"

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import pytest
 
 from clusterjobs import resources
-from clusterjobs.commands.show import format_problem
+from clusterjobs.console.show import format_problem
 from clusterjobs.errors import Problem
-from clusterjobs.plan import directive_checks
+from clusterjobs.sections.job import checks as directive_checks
 
 SPEC = "name: a\ncluster: p4d-a100\nframework: deepspeed\nscript: t.py\nbatch: {micro: 8}\n"
 CONFIG = resources.cluster_configs_dir() / "p4d-a100.yaml"

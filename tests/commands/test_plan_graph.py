@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clusterjobs.commands.needs import drawing as need_drawing
+from clusterjobs.runs import needs as need_drawing
 
 Run = Callable[..., Any]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from clusterjobs.commands import site_folders
-from clusterjobs.spec.policy import Limits, Rule, Selection
+from clusterjobs.sites import folders as site_folders
+from clusterjobs.sites.policy import Limits, Rule, Selection
 
 PAGE = (pathlib.Path(__file__).parents[2] / "docs" / "policies.md").read_text(encoding="utf-8")
 SPEC = "name: a\ncluster: p4d-a100\nnodes: 4\ntime_limit: 1:00:00\n"

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from clusterjobs.commands import site_folders
-from clusterjobs.commands.policies import current_user, supposed_user
-from clusterjobs.plan.policy_values import User
-from clusterjobs.spec.policy_example import Example, with_rules
+from clusterjobs.sites import folders as site_folders
+from clusterjobs.sites.policy import Example, with_rules
+from clusterjobs.sites.policy_check import User
+from clusterjobs.sites.policy_files import current_user, supposed_user
 
 POLICY = """\
 rules:

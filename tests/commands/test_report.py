@@ -13,7 +13,7 @@ import pytest
 from stand_in_squeue import row, write_squeue
 from sweep_on_disk import SweepOnDisk
 
-from clusterjobs.commands.report import specs
+from clusterjobs.report import read as specs
 
 SPEC = """\
 name: tiny

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from example_runs import hostile_run, short_run
 
-from clusterjobs.commands.report.text import run_text, table_text
 from clusterjobs.report.compare import comparison
-from clusterjobs.report.export_csv import csv_text
+from clusterjobs.report.exports import csv_text
+from clusterjobs.report.text import run_text, table_text
 
 Clusterjobs = Callable[..., Any]
 _LINES = "".join(f"step {step} loss {step / 9} samples/s {100 + step}\n" for step in range(1, 31))

@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from clusterjobs.commands.report.text import run_text, unread_text
-from clusterjobs.report.job import Job, RecordedAttempt
+from clusterjobs.report.logs.records import Log, Window
 from clusterjobs.report.make_run import make_run
-from clusterjobs.report.records import Log, Window
-from clusterjobs.report.run import Efficiency, Run
+from clusterjobs.report.run import Efficiency, Job, RecordedAttempt, Run
+from clusterjobs.report.text import run_text, unread_text
 
 
 def run() -> Run:

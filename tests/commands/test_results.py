@@ -15,7 +15,7 @@ import pytest
 from stand_in_squeue import write_squeue
 from sweep_on_disk import SweepOnDisk
 
-from clusterjobs.commands.results_parquet import column
+from clusterjobs.runs.results import column
 
 HOSTILE = 'a,b\n"c"\r\x1b[31m=1+1 ü'
 

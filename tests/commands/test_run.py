@@ -16,9 +16,10 @@ from stand_in_slurm import StandInSlurm
 from stand_in_squeue import row
 from terminal import Terminal
 
-from clusterjobs.commands.follow import leave_running, polled_queue
-from clusterjobs.commands.follow.interrupts import postponed_interrupts
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import until
+from clusterjobs.runs.follow import interrupts as leave_running
+from clusterjobs.runs.follow import one_job as polled_queue
+from clusterjobs.runs.follow.interrupts import postponed_interrupts
 
 SPEC = "name: tiny\ncluster: small\nframework: command\ncommand: [./train]\nlogs: {logs}\n"
 SWEEP = SPEC + "sweep: {{grid: {{args.lr: [1e-3, 3e-4]}}}}\n"
@@ -351,7 +352,7 @@ def test_on_a_terminal_ctrl_c_asks(
 # SIGINT is ignored if pytest runs in the background.
 CODE = """\
 import signal; signal.signal(signal.SIGINT, signal.default_int_handler)
-from clusterjobs.commands.main import main; main()"""
+from clusterjobs.cli.main import main; main()"""
 PROGRAM = [sys.executable, "-c", CODE]
 
 

@@ -6,7 +6,7 @@ import tempfile
 
 import pytest
 
-from clusterjobs.commands.shell_check import bash_complaint
+from clusterjobs.script.shell_check import bash_complaint
 
 UNCLOSED = "if true; then\necho é\n"
 

@@ -14,10 +14,10 @@ import pytest
 from test_bad_specs import as_ordinary_user, unprivileged_folder
 
 from clusterjobs import resources
-from clusterjobs.commands import site_folders
-from clusterjobs.commands.lab_selection import read_shape
-from clusterjobs.commands.pipeline import load_project
-from clusterjobs.commands.site_folders import SiteFolders
+from clusterjobs.lab.selection import read_shape
+from clusterjobs.runs.pipeline import load_project
+from clusterjobs.sites import folders as site_folders
+from clusterjobs.sites.folders import SiteFolders
 
 SPEC = "name: a\ncluster: small\nframework: command\ncommand: ./run\n"
 CONFIG = "Region: '{{ site.region }}'\nScheduling: {SlurmQueues: []}\n"

@@ -9,9 +9,9 @@ from typing import Any
 import click
 import pytest
 
-from clusterjobs.commands.status import watch as module
-from clusterjobs.commands.status.watch import watch
 from clusterjobs.errors import InputError, one_problem
+from clusterjobs.runs.status import report as module
+from clusterjobs.runs.status.report import watch
 
 
 class Look:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from stand_in_squeue import row, write_squeue
 
-from clusterjobs.growing_file import GrowingFile
+from clusterjobs.files import GrowingFile
 
 RECORD = (
     '{"attempt": 2, "reason": "completed", "checkpoint": "step-60", "exit_code": 0, '

@@ -35,7 +35,7 @@ def test_submits_in_parallel_hand_on_their_own_scripts(
         "RECORDS": str(records),
         "XDG_CONFIG_HOME": str(site_home),
     }
-    command = [sys.executable, "-c", "from clusterjobs.commands.main import main; main()"]
+    command = [sys.executable, "-c", "from clusterjobs.cli.main import main; main()"]
     names = [f"race-{number}" for number in range(8)]
     running = [
         subprocess.Popen(

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from stand_in_slurm import StandInSlurm
 
-from clusterjobs.commands.submit import one_spec, record
+from clusterjobs.runs.submit import one_spec
+from clusterjobs.runs.submit import sbatch as record
 
 SPEC = "name: {name}\ncluster: small\nframework: command\ncommand: ['true']\nlogs: logs\n{more}"
 SWEEP = "args: {lr: 1}\nsweep: {grid: {args.lr: [1, 2, 3]}}\n"

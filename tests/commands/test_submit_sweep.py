@@ -15,9 +15,9 @@ import pytest
 import yaml
 from stand_in_slurm import StandInSlurm
 
-from clusterjobs.commands.submit import record
-from clusterjobs.jobs import submissions
-from clusterjobs.jobs.submissions import Submission, append_submission
+from clusterjobs.runs import submissions
+from clusterjobs.runs.submissions import Submission, append_submission
+from clusterjobs.runs.submit import sbatch as record
 
 Run = Callable[..., Any]
 RECORDS = pathlib.Path("logs/tiny/submissions.jsonl")
@@ -71,7 +71,7 @@ def end(name: str, job_id: str, reason: str = "completed") -> None:
 
 
 def plan_points() -> list[dict[str, Any]]:
-    from clusterjobs.commands.pipeline import load
+    from clusterjobs.runs.pipeline import load
 
     points = load(pathlib.Path("exp.yaml")).points  # type: ignore[union-attr]
     return [{"name": one.point.name, "content": one.content} for one in points]

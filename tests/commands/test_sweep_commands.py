@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from clusterjobs.commands import missing
-from clusterjobs.commands.sweeps import plans as sweep_plans
+from clusterjobs.runs import missing_inputs as missing
+from clusterjobs.runs import sweep_project as sweep_plans
 
 Run = Callable[..., Any]
 SPEC = {

@@ -13,10 +13,10 @@ import pytest
 from case_files import Case, read_cases
 
 from clusterjobs import resources
-from clusterjobs.commands.templates import check as templates_check
-from clusterjobs.commands.templates import lint as script_lint
-from clusterjobs.commands.templates.samples import packaged_samples
-from clusterjobs.render.invariants.all import INVARIANTS
+from clusterjobs.admin.invariants import INVARIANTS
+from clusterjobs.admin.templates import check as script_lint
+from clusterjobs.admin.templates import check as templates_check
+from clusterjobs.admin.templates.samples import packaged_samples
 
 EDITS = read_cases("broken_templates.txt")
 SAMPLES = ("every-section", "plain", "signal")  # each edit changes one of them

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
-from clusterjobs.commands.templates import check as templates_check
-from clusterjobs.commands.templates.samples import packaged_samples
-from clusterjobs.render.invariants.all import INVARIANTS
-from clusterjobs.render.site.templates import INSERTION_POINTS
+from clusterjobs.admin.invariants import INVARIANTS
+from clusterjobs.admin.templates import check as templates_check
+from clusterjobs.admin.templates.samples import packaged_samples
+from clusterjobs.script.site.templates import INSERTION_POINTS
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "templates.md").read_text(encoding="utf-8")

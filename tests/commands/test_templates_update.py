@@ -8,8 +8,8 @@ import pytest
 from packaged_upgrade import edit, upgrade
 
 from clusterjobs import resources
-from clusterjobs.commands.templates import check, overrides
-from clusterjobs.commands.templates.samples import packaged_samples
+from clusterjobs.admin.templates import check, overrides
+from clusterjobs.admin.templates.samples import packaged_samples
 
 __all__ = ["upgrade"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clusterjobs.commands.foresight.text import number, percent, short
+from clusterjobs.foresight.text import number, percent, short
 
 SPEC = """\
 name: gpt

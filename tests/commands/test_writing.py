@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 import pytest
 
-from clusterjobs.commands import write
 from clusterjobs.errors import InputError
+from clusterjobs.runs import write
 
 SPEC = "name: a\ncluster: small\nframework: command\ncommand: ./run\n"
 DEEPSPEED = (
@@ -235,7 +235,7 @@ def fail_for(name: str, real: Callable[[pathlib.Path, str], None]) -> Callable[.
 
 KILLED = """
 import pathlib, sys, time
-from clusterjobs.commands import write
+from clusterjobs.runs import write
 real = pathlib.Path.replace
 def slow(self, target):
     print("half", flush=True)
@@ -350,7 +350,7 @@ def test_diff_of_a_folder_that_is_not_there_shows_whole_files(
 
 def test_no_script_is_writable_for_everyone(folder: pathlib.Path) -> None:
     (folder / "spec.yaml").write_text(SPEC)
-    program = "from clusterjobs.commands.main import main; main()"
+    program = "from clusterjobs.cli.main import main; main()"
     words = [sys.executable, "-c", program, "render", "spec.yaml", "-o", "out"]
     subprocess.run(words, umask=0, capture_output=True, check=True)
     made = [folder / "out", *(folder / "out").iterdir()]

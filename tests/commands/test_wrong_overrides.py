@@ -12,7 +12,7 @@ import pathlib
 import pytest
 from test_bad_specs import as_ordinary_user, unprivileged_folder
 
-from clusterjobs.commands import site_folders
+from clusterjobs.sites import folders as site_folders
 
 LAUNCH = pathlib.Path("site/templates/blocks/launch.sh.j2")
 

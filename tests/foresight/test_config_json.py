@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from clusterjobs.foresight.huggingface import ARCHITECTURES, shape_of_config
+from clusterjobs.models.huggingface import ARCHITECTURES, shape_of_config
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama",

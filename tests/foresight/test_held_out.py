@@ -9,11 +9,19 @@ from __future__ import annotations
 import functools
 import pathlib
 
-from clusterjobs.foresight.constants import fitted_constants, range_factors
-from clusterjobs.foresight.evaluation import Error, bias, error, inside, quantile
-from clusterjobs.foresight.memory import estimate_memory
-from clusterjobs.foresight.published import Published, published, read_rows
-from clusterjobs.foresight.region import region
+from clusterjobs.foresight.formulas.constants import fitted_constants, range_factors
+from clusterjobs.foresight.formulas.memory import estimate_memory
+from clusterjobs.foresight.formulas.published import (
+    Error,
+    Published,
+    bias,
+    error,
+    inside,
+    published,
+    quantile,
+    read_rows,
+)
+from clusterjobs.foresight.formulas.speed import region
 
 FILE = pathlib.Path(__file__).with_name("held_out.csv")
 PAGE = pathlib.Path(__file__).parents[2] / "docs/foresight.md"

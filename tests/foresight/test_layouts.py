@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import itertools
 
-from clusterjobs.foresight.layouts import RuledOut, SearchSpace, layouts
-from clusterjobs.foresight.ranking import (
-    Candidate,
-    pareto_front,
-    ranked,
-    ties,
-    verdict_of,
-)
-from clusterjobs.foresight.records import Layout, ModelShape
+from clusterjobs.foresight.formulas.layouts import RuledOut, SearchSpace, layouts
+from clusterjobs.foresight.formulas.ranking import Candidate, pareto_front, ranked, ties, verdict_of
+from clusterjobs.models.records import Layout, ModelShape
 
 MODEL = ModelShape(12, 768, 12, 4, 64, 3072, 1024, 50304)
 BASE = Layout(16, 8, 1, 64, "megatron-core")

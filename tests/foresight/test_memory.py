@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from clusterjobs.foresight.activations import layer_activations, micro_batches_in_flight
-from clusterjobs.foresight.gpus import find_gpu
-from clusterjobs.foresight.memory import (
+from clusterjobs.foresight.formulas.memory import (
     GIB,
     estimate_memory,
     memory_share,
@@ -16,10 +14,15 @@ from clusterjobs.foresight.memory import (
     stage_parts,
     worst_rank,
 )
-from clusterjobs.foresight.parameters import count_parameters
-from clusterjobs.foresight.ranking import verdict_of
-from clusterjobs.foresight.records import Engine, Layout, ModelShape
-from clusterjobs.foresight.states import states_per_parameter
+from clusterjobs.foresight.formulas.memory_parts import (
+    count_parameters,
+    layer_activations,
+    micro_batches_in_flight,
+    states_per_parameter,
+)
+from clusterjobs.foresight.formulas.ranking import verdict_of
+from clusterjobs.models.gpus import find_gpu
+from clusterjobs.models.records import Engine, Layout, ModelShape
 
 MODEL = ModelShape(24, 1024, 16, 16, 64, 4096, 1024, 50_304)
 BASE = Layout(8, 8, 4, 64, "megatron-core")

@@ -11,14 +11,14 @@ import functools
 import statistics
 from collections.abc import Iterator
 
-from clusterjobs.foresight.memory import (
+from clusterjobs.foresight.formulas.memory import (
     GIB,
     RESERVED_PER_ALLOCATED,
     allocated_bytes,
     estimate_memory,
     stage_parts,
 )
-from clusterjobs.foresight.published import Published, published
+from clusterjobs.foresight.formulas.published import Published, published
 
 OOM = "OOM"
 

@@ -15,9 +15,14 @@ from typing import NamedTuple
 
 import pytest
 
-from clusterjobs.foresight.memory import CONTEXT, GIB, PARAMETERS_OF_BUCKETS, allocated_bytes
-from clusterjobs.foresight.parameters import rank_parameters
-from clusterjobs.foresight.published import Published, published
+from clusterjobs.foresight.formulas.memory import (
+    CONTEXT,
+    GIB,
+    PARAMETERS_OF_BUCKETS,
+    allocated_bytes,
+)
+from clusterjobs.foresight.formulas.memory_parts import rank_parameters
+from clusterjobs.foresight.formulas.published import Published, published
 from tests.foresight.test_memory_accuracy import OOM, error, kind, p90
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "foresight.md"

@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 
-from clusterjobs.foresight.huggingface import shape_of_config
-from clusterjobs.foresight.parameters import count_active, count_parameters, rank_parameters
-from clusterjobs.foresight.records import Layout, ModelShape
+from clusterjobs.foresight.formulas.memory_parts import (
+    count_active,
+    count_parameters,
+    rank_parameters,
+)
+from clusterjobs.models.huggingface import shape_of_config
+from clusterjobs.models.records import Layout, ModelShape
 
 # The counts are those of the modules that transformers makes from these configs.
 MODELS: dict[str, dict[str, Any]] = json.loads(

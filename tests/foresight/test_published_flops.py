@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clusterjobs.foresight.flops import hardware_flops
-from clusterjobs.foresight.records import Layout, ModelShape
+from clusterjobs.foresight.formulas.layer_time import hardware_flops
+from clusterjobs.models.records import Layout, ModelShape
 
 GPT_345M = ModelShape(24, 1024, 16, 16, 64, 4096, 1024, 50_304)
 

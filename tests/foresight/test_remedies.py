@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusterjobs.foresight.gpus import find_gpu
-from clusterjobs.foresight.memory import Memory, estimate_memory
-from clusterjobs.foresight.records import Layout, ModelShape
+from clusterjobs.foresight.formulas.memory import Memory, estimate_memory
+from clusterjobs.models.gpus import find_gpu
+from clusterjobs.models.records import Layout, ModelShape
 
 LLAMA_7B = ModelShape(
     *(32, 4096, 32, 32, 128, 11_008, 4096, 32_000),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from clusterjobs.foresight.gpus import find_gpu
-from clusterjobs.foresight.records import Experts, Layout, ModelShape, Network
-from clusterjobs.foresight.speed import Speed, estimate_speed
-from clusterjobs.foresight.ties import tied
+from clusterjobs.foresight.formulas.ranking import tied
+from clusterjobs.foresight.formulas.speed import Speed, estimate_speed
+from clusterjobs.models.gpus import find_gpu
+from clusterjobs.models.records import Experts, Layout, ModelShape, Network
 
 GPT = ModelShape(24, 2048, 16, 16, 128, 8192, 2048, 50304)
 LAYOUT = Layout(16, 8, 4, 256, "megatron-core", zero=1)

@@ -11,21 +11,22 @@ import pathlib
 
 import pytest
 
-from clusterjobs.foresight import nearest
-from clusterjobs.foresight.constants import fitted_constants, range_factors
-from clusterjobs.foresight.evaluation import (
+from clusterjobs.foresight.formulas import published as nearest
+from clusterjobs.foresight.formulas.constants import fitted_constants, range_factors
+from clusterjobs.foresight.formulas.published import (
     Error,
+    Published,
     best_is_tied,
     bias,
     blackwell_rows,
     dense_rows,
     error,
     inside,
+    published,
     quantile,
     with_values,
 )
-from clusterjobs.foresight.published import Published, published
-from clusterjobs.foresight.region import region
+from clusterjobs.foresight.formulas.speed import region
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs/foresight.md"
 LEFT_OUT = json.loads(pathlib.Path(__file__).with_name("left_out.json").read_text())
@@ -77,7 +78,7 @@ def test_the_measured_best_layout_of_a_job_is_in_the_tie() -> None:
 
 
 def test_the_file_of_nearest_rows_is_made_of_the_published_rows() -> None:
-    text = nearest.DATA_FILE.read_text(encoding="utf-8")
+    text = nearest.NEAREST_FILE.read_text(encoding="utf-8")
     assert json.loads(text) == nearest.prepare(published())
 
 

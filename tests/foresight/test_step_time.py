@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from clusterjobs.foresight.constants import fitted_constants
-from clusterjobs.foresight.flops import hardware_flops, model_flops
-from clusterjobs.foresight.gpus import find_gpu
-from clusterjobs.foresight.published import published
-from clusterjobs.foresight.records import Gpu, Layout, ModelShape, Network
-from clusterjobs.foresight.step import StepTime, slowest_stage, step_time
+from clusterjobs.foresight.formulas.constants import fitted_constants
+from clusterjobs.foresight.formulas.layer_time import hardware_flops, model_flops
+from clusterjobs.foresight.formulas.published import published
+from clusterjobs.foresight.formulas.step import StepTime, slowest_stage, step_time
+from clusterjobs.models.gpus import find_gpu
+from clusterjobs.models.records import Gpu, Layout, ModelShape, Network
 
 LLAMA_8B = ModelShape(
     layers=32,

@@ -6,22 +6,21 @@ import math
 
 import pytest
 
-from clusterjobs.foresight.cost import HourlyPrice, cost_of
-from clusterjobs.foresight.records import Layout, Range
-from clusterjobs.foresight.saves import (
+from clusterjobs.foresight.formulas.training_time import (
+    FAILURES,
     GIB,
+    START_SECONDS,
+    HourlyPrice,
     Saves,
     best_interval,
     checkpoint_bytes,
+    cost_of,
     loss_share,
     save_seconds,
-)
-from clusterjobs.foresight.training_time import (
-    FAILURES,
-    START_SECONDS,
     steps_of,
     training_time,
 )
+from clusterjobs.models.records import Layout, Range
 
 MEGATRON = Layout(512, 8, 1, 1536, "megatron-core")
 FSDP = MEGATRON._replace(engine="fsdp")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pathlib
 
-from clusterjobs.foresight.gpus import find_gpu
-from clusterjobs.foresight.memory import estimate_memory
-from clusterjobs.foresight.records import Gpu, Layout, ModelShape, Network
-from clusterjobs.foresight.speed import estimate_speed
+from clusterjobs.foresight.formulas.memory import estimate_memory
+from clusterjobs.foresight.formulas.speed import estimate_speed
+from clusterjobs.models.gpus import find_gpu
+from clusterjobs.models.records import Gpu, Layout, ModelShape, Network
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "foresight.md"
 

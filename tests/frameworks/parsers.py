@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from clusterjobs.frameworks.flags import table
-from clusterjobs.plan.plan import Plan
+from clusterjobs.sections.plan import Plan
 
 
 class FlagError(ValueError):

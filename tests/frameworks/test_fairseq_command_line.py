@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from clusterjobs.frameworks.fairseq.command_line import _quoted, argument_keys, flag_of, override_of
-from clusterjobs.frameworks.fairseq.settings import Setting, half_of
+from clusterjobs.frameworks.fairseq.settings import (
+    Setting,
+    _quoted,
+    argument_keys,
+    flag_of,
+    half_of,
+    override_of,
+)
 from clusterjobs.spec.experiment import Experiment
 
 NODES = ("nodes",)

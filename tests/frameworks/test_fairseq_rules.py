@@ -8,9 +8,7 @@ import pytest
 from spec_rows import problems_of_row, rows
 
 from clusterjobs.frameworks.fairseq import checks
-from clusterjobs.frameworks.fairseq.argument_rules import ARGUMENT_RULES
-from clusterjobs.frameworks.fairseq.given import Given
-from clusterjobs.frameworks.fairseq.training_rules import TRAINING_RULES
+from clusterjobs.frameworks.fairseq.rules import ARGUMENT_RULES, TRAINING_RULES, Given
 from clusterjobs.frameworks.rules import Rule
 
 

@@ -13,13 +13,13 @@ from parsers import FlagError, neox_configs
 from plans import BASE, plan_of
 
 from clusterjobs import resources
-from clusterjobs.commands.pipeline import load_project
+from clusterjobs.clusters.parallelcluster.facts import cluster_facts
+from clusterjobs.clusters.parallelcluster.read import read_cluster
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.frameworks import option_models
-from clusterjobs.parallelcluster.facts import cluster_facts
-from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.plan.plan import Plan
-from clusterjobs.plan.resolve import resolve
+from clusterjobs.runs.pipeline import load_project
+from clusterjobs.sections.plan import Plan
+from clusterjobs.sections.resolve import resolve
 from clusterjobs.spec.load import load_spec
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"

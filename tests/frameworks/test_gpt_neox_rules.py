@@ -12,16 +12,15 @@ from plans import BASE
 from pydantic import ValidationError
 
 from clusterjobs import resources
+from clusterjobs.clusters.parallelcluster.facts import cluster_facts
+from clusterjobs.clusters.parallelcluster.read import read_cluster
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.frameworks import option_models
-from clusterjobs.frameworks.gpt_neox import checks
+from clusterjobs.frameworks.gpt_neox import rules as checks
 from clusterjobs.frameworks.gpt_neox.config import Config
-from clusterjobs.frameworks.gpt_neox.model_rules import MODEL_RULES
-from clusterjobs.frameworks.gpt_neox.training_rules import TRAINING_RULES
+from clusterjobs.frameworks.gpt_neox.rules import MODEL_RULES, TRAINING_RULES
 from clusterjobs.frameworks.rules import Rule
-from clusterjobs.parallelcluster.facts import cluster_facts
-from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.plan.resolve import resolve
+from clusterjobs.sections.resolve import resolve
 from clusterjobs.spec.load import load_spec
 
 RIGHT = """\

@@ -14,8 +14,8 @@ import pytest
 from spec_rows import Row, plan_of_row
 
 from clusterjobs.errors import InputError
-from clusterjobs.plan.plan import Plan
 from clusterjobs.resources import template_texts
+from clusterjobs.sections.plan import Plan
 from clusterjobs.spec.references import variable
 
 PARSERS = pathlib.Path(__file__).with_name("huggingface_parsers.py")

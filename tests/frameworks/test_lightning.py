@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from clusterjobs import resources
+from clusterjobs.clusters.parallelcluster.facts import cluster_facts
+from clusterjobs.clusters.parallelcluster.read import read_cluster
 from clusterjobs.errors import InputError
 from clusterjobs.frameworks import option_models
 from clusterjobs.frameworks.flags import table
-from clusterjobs.parallelcluster.facts import cluster_facts
-from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.plan.plan import Plan
-from clusterjobs.plan.resolve import resolve
+from clusterjobs.sections.plan import Plan
+from clusterjobs.sections.resolve import resolve
 from clusterjobs.spec.load import load_spec
 
 READ = """

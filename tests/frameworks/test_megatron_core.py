@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 from spec_rows import Row, plan_of_row, rows
 
-from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.frameworks.base import Parallelism, Samples, Shape, Task
-from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.yaml import document
 

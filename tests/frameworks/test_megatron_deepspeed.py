@@ -11,8 +11,8 @@ import pytest
 from parsers import FlagError, megatron_arguments
 from plans import plan_of, problems_of
 
-from clusterjobs.commands.pipeline import load_project
-from clusterjobs.plan.plan import Plan
+from clusterjobs.runs.pipeline import load_project
+from clusterjobs.sections.plan import Plan
 from clusterjobs.spec.references import show
 
 ARGS: dict[str, Any] = {"train-iters": 1000, "lr": "1e-4"}

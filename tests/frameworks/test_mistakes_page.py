@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from clusterjobs.frameworks import deepspeed, ds_config_rules, huggingface_rules
-from clusterjobs.frameworks.fairseq import argument_rules, training_rules
-from clusterjobs.frameworks.gpt_neox.model_rules import MODEL_RULES
-from clusterjobs.frameworks.gpt_neox.training_rules import TRAINING_RULES
+from clusterjobs.frameworks import deepspeed, ds_config_rules
+from clusterjobs.frameworks import huggingface as huggingface_rules
+from clusterjobs.frameworks.fairseq import rules as argument_rules
+from clusterjobs.frameworks.fairseq import rules as training_rules
+from clusterjobs.frameworks.gpt_neox.rules import MODEL_RULES, TRAINING_RULES
 from clusterjobs.frameworks.megatron_deepspeed.framework import RULES
 from clusterjobs.frameworks.megatron_lm.framework import RULES as MEGATRON_LM_RULES
 from clusterjobs.frameworks.rules import Rule

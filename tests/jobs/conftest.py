@@ -9,7 +9,7 @@ import pytest
 from rendered_jobs import Jobs, shape_of
 
 from clusterjobs.lab.lab import Lab, running_lab
-from clusterjobs.lab.packages import Slurm
+from clusterjobs.lab.slurm import Slurm
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,7 @@ from typing import Any
 from lab_mounts import mount_tmpfs
 
 from clusterjobs.lab.breakage import kill_node, start_node
-from clusterjobs.lab.lab import Lab
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import Lab, until
 
 STEPS = pathlib.Path(__file__).with_name("steps.py")
 SAVE_EVERY = 10

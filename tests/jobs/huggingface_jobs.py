@@ -10,7 +10,7 @@ from faults import TIMEOUT, Running
 from rendered_jobs import Jobs
 from reported import recorded
 
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import until
 
 STEPS, HOLD_AT = 12, 7
 _LOSS = re.compile(r"step (\d+) loss (\S+)")

@@ -19,7 +19,7 @@ import pytest
 from rendered_jobs import shape_of
 
 from clusterjobs.lab.lab import Lab, running_lab
-from clusterjobs.lab.packages import Slurm
+from clusterjobs.lab.slurm import Slurm
 
 PREPARE = pathlib.Path(__file__).parents[1] / "prepare_frameworks.py"
 IMPOSSIBLE = 75

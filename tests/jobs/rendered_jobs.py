@@ -12,11 +12,11 @@ from typing import Any
 import yaml
 
 from clusterjobs import resources
-from clusterjobs.commands import main
+from clusterjobs.cli import main
+from clusterjobs.clusters.parallelcluster.read import read_cluster
+from clusterjobs.clusters.parallelcluster.slurm_nodes import slurm_shape
 from clusterjobs.lab.lab import Lab
 from clusterjobs.lab.shape import LabSpec, lab_spec
-from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.parallelcluster.slurm_nodes import slurm_shape
 
 RECORDER = pathlib.Path(__file__).with_name("record_rank.py")
 VENV = pathlib.Path(sys.prefix)

@@ -19,7 +19,7 @@ from own_numbers import Kind, check_windows, repeated_steps
 from own_record import collect
 from rendered_jobs import Jobs
 
-from clusterjobs.commands import main
+from clusterjobs.cli import main
 
 # Folders of this machine, in a log that is kept.
 _FOLDERS = (

@@ -13,13 +13,12 @@ from test_containers import calls, containers, in_container
 from test_ssh_between_containers import check_nothing_is_left, neox, tools  # noqa: F401
 
 from clusterjobs import resources
+from clusterjobs.clusters.parallelcluster.read import read_cluster
+from clusterjobs.clusters.parallelcluster.slurm_nodes import slurm_shape
 from clusterjobs.lab.breakage import kill_node, start_node
-from clusterjobs.lab.lab import Lab, running_lab
-from clusterjobs.lab.packages import Slurm
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import Lab, running_lab, until
 from clusterjobs.lab.shape import lab_spec
-from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.parallelcluster.slurm_nodes import slurm_shape
+from clusterjobs.lab.slurm import Slurm
 
 pytestmark = pytest.mark.lab
 

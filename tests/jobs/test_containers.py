@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import until
 
 pytestmark = pytest.mark.lab
 

@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from clusterjobs import resources
+from clusterjobs.clusters.described.source import DescriptionSource
 from clusterjobs.lab.lab import running_lab
 from clusterjobs.lab.shape import lab_spec
-from clusterjobs.slurmcluster.source import DescriptionSource
 
 pytestmark = pytest.mark.lab
 

@@ -19,9 +19,9 @@ from nodes_programs import Prepared, prepared, prepared_folders  # noqa: F401
 from own_numbers import Kind
 from reported import check_report, recorded
 
-from clusterjobs.frameworks.fairseq.command_line import _quoted
 from clusterjobs.frameworks.fairseq.framework import Fairseq
-from clusterjobs.lab.polling import until
+from clusterjobs.frameworks.fairseq.settings import _quoted
+from clusterjobs.lab.lab import until
 
 pytestmark = [pytest.mark.lab, pytest.mark.frameworks]
 

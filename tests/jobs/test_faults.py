@@ -12,12 +12,12 @@ import yaml
 from faults import CASES, LIMITED, NODES, SAVE_EVERY, Case, Running
 
 from clusterjobs import resources
-from clusterjobs.commands import main
+from clusterjobs.cli import main
+from clusterjobs.clusters.parallelcluster.read import read_cluster
+from clusterjobs.clusters.parallelcluster.slurm_nodes import slurm_shape
 from clusterjobs.lab.lab import Lab, running_lab
-from clusterjobs.lab.packages import Slurm
 from clusterjobs.lab.shape import lab_spec
-from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.parallelcluster.slurm_nodes import slurm_shape
+from clusterjobs.lab.slurm import Slurm
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 

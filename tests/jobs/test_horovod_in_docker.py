@@ -13,7 +13,7 @@ from nodes_programs import Prepared, prepared, prepared_folders  # noqa: F401
 from test_containers import calls, in_container
 from test_ssh_between_containers import check_nothing_is_left
 
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import until
 
 pytestmark = [pytest.mark.lab, pytest.mark.frameworks]
 

@@ -8,7 +8,7 @@ import re
 import pytest
 from faults import TIMEOUT, Running
 
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import until
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 

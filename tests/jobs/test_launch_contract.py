@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from clusterjobs.frameworks import FRAMEWORKS
-from clusterjobs.lab.lab import Lab
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import Lab, until
 from clusterjobs.launchers import LAUNCHERS
 
 pytestmark = pytest.mark.lab

@@ -10,7 +10,7 @@ from faults import TIMEOUT, Running
 from own_numbers import Kind
 from reported import check_report, recorded
 
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import until
 
 pytest.importorskip("lightning", reason="Lightning is not installed")
 pytestmark = [pytest.mark.lab, pytest.mark.slow]

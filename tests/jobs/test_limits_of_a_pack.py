@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from rendered_jobs import Jobs
 
-from clusterjobs.jobs.records import read_folder
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import until
+from clusterjobs.runs.records import read_folder
 
 pytestmark = pytest.mark.lab
 

@@ -13,7 +13,7 @@ from own_numbers import Kind
 from reported import check_report, recorded
 
 from clusterjobs.frameworks import FRAMEWORKS
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import until
 
 IS_INSTALLED = any(one.name == "megatron-core" for one in importlib.metadata.distributions())
 pytestmark = [

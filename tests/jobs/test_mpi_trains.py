@@ -15,7 +15,7 @@ from faults import TIMEOUT, Running
 from prepare_frameworks import CannotError, libraries, programs
 from train_mpi import gradient, update
 
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import until
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 

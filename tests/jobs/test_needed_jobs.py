@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from clusterjobs.jobs.needed_jobs import (
+from clusterjobs.runs.states import STATES, UNKNOWN, PointState
+from clusterjobs.runs.submissions import NeededJob, Submission
+from clusterjobs.runs.submit.needed_jobs import (
     WaitsFor,
     ids_to_wait_for,
     never_met,
     newest_tasks,
     to_run_first,
 )
-from clusterjobs.jobs.submissions import NeededJob, Submission
-from clusterjobs.jobs.sweeps import STATES, UNKNOWN, PointState
 
 ALL = {"missing", "changed", "failed", "cancelled", "lost"}
 

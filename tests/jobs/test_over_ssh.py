@@ -14,7 +14,7 @@ from nodes_programs import Prepared, lab, prepared, prepared_folders  # noqa: F4
 from test_secrets_in_a_job import files_with
 
 from clusterjobs.frameworks.deepspeed import DeepSpeed
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import until
 
 pytestmark = [pytest.mark.lab, pytest.mark.frameworks]
 

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from rendered_jobs import Jobs, shape_of
 
-from clusterjobs.jobs.records import read_folder
-from clusterjobs.lab.lab import Lab, running_lab
-from clusterjobs.lab.packages import Slurm
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import Lab, running_lab, until
+from clusterjobs.lab.slurm import Slurm
+from clusterjobs.runs.records import read_folder
 
 pytestmark = pytest.mark.lab
 

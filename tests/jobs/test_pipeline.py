@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from rendered_jobs import shape_of
 
-from clusterjobs.lab.lab import Lab, running_lab
-from clusterjobs.lab.packages import Slurm
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import Lab, running_lab, until
+from clusterjobs.lab.slurm import Slurm
 
 pytestmark = pytest.mark.lab
 

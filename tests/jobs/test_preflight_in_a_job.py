@@ -17,9 +17,8 @@ from lab_mounts import bind_over, tmpfs_over
 from rendered_jobs import Ended, Jobs, shape_of
 
 from clusterjobs.lab.breakage import kill_node, start_node
-from clusterjobs.lab.lab import Lab, running_lab
-from clusterjobs.lab.packages import Slurm
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import Lab, running_lab, until
+from clusterjobs.lab.slurm import Slurm
 
 pytestmark = pytest.mark.lab
 

@@ -10,7 +10,7 @@ from faults import STEPS, TIMEOUT, Running
 from lab_mounts import mount_tmpfs
 
 from clusterjobs.lab.breakage import restart_controller
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import until
 
 pytestmark = pytest.mark.lab
 

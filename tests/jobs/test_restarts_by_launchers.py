@@ -9,7 +9,7 @@ import pytest
 from faults import STEPS, TIMEOUT, Running
 from nodes_programs import Prepared, lab, prepared, prepared_folders  # noqa: F401
 
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import until
 
 pytestmark = [pytest.mark.lab, pytest.mark.frameworks, pytest.mark.slow]
 

@@ -12,9 +12,8 @@ from faults import Running
 from rendered_jobs import Jobs, shape_of_text
 
 from clusterjobs import resources
-from clusterjobs.lab.lab import Lab, running_lab
-from clusterjobs.lab.packages import Slurm
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import Lab, running_lab, until
+from clusterjobs.lab.slurm import Slurm
 
 pytestmark = pytest.mark.lab
 

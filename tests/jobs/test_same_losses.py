@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from faults import TIMEOUT, Running
 
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import until
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 

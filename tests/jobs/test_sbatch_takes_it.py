@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 from clusterjobs import resources
+from clusterjobs.clusters.parallelcluster.config import Cluster
+from clusterjobs.clusters.parallelcluster.read import read_cluster
+from clusterjobs.clusters.parallelcluster.slurm_nodes import slurm_shape
 from clusterjobs.lab.lab import Lab, running_lab
 from clusterjobs.lab.shape import lab_spec
-from clusterjobs.parallelcluster.config import Cluster
-from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.parallelcluster.slurm_nodes import slurm_shape
 
 pytestmark = pytest.mark.lab
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from clusterjobs.commands import main
+from clusterjobs.cli import main
 
 pytestmark = pytest.mark.lab
 

@@ -15,14 +15,13 @@ import pytest
 from rendered_jobs import Jobs
 
 from clusterjobs import resources
-from clusterjobs.jobs.records import read_attempts
-from clusterjobs.lab.jobs import JobEnd
-from clusterjobs.lab.lab import Lab, running_lab
-from clusterjobs.lab.packages import Slurm
-from clusterjobs.lab.polling import until
+from clusterjobs.clusters.parallelcluster.read import read_cluster
+from clusterjobs.clusters.parallelcluster.slurm_nodes import slurm_shape
+from clusterjobs.lab.lab import Lab, running_lab, until
 from clusterjobs.lab.shape import lab_spec
-from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.parallelcluster.slurm_nodes import slurm_shape
+from clusterjobs.lab.slurm import Slurm
+from clusterjobs.runs.records import read_attempts
+from clusterjobs.slurm.jobs import JobEnd
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 

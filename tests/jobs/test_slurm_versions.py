@@ -14,9 +14,8 @@ from rendered_jobs import Jobs, shape_of
 from slurm_versions import slurm_or_skip
 
 from clusterjobs.lab.breakage import kill_node, start_node
-from clusterjobs.lab.choice import OWN
 from clusterjobs.lab.lab import Lab, running_lab
-from clusterjobs.lab.suites import SUITES, suite_version
+from clusterjobs.lab.slurm import OWN, SUITES, suite_version
 
 pytestmark = pytest.mark.lab
 

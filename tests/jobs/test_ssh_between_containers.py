@@ -15,8 +15,8 @@ from test_secrets_in_a_job import files_with
 
 from clusterjobs.errors import InputError
 from clusterjobs.lab.breakage import kill_node, start_node
-from clusterjobs.lab.packages import cache_dir, find_program, library_dirs_of
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import until
+from clusterjobs.lab.slurm import cache_dir, find_program, library_dirs_of
 from clusterjobs.resources import node_program, node_programs
 
 pytestmark = pytest.mark.lab

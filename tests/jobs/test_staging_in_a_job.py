@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from faults import TIMEOUT, Running
 
-from clusterjobs.jobs.records import read_data
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import until
+from clusterjobs.runs.records import read_data
 
 pytestmark = pytest.mark.lab
 

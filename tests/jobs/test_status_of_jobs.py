@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from clusterjobs.commands import main
+from clusterjobs.cli import main
 from clusterjobs.slurm.queue import known_jobs, queued_jobs
 
 pytestmark = pytest.mark.lab

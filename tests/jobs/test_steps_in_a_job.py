@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from test_containers import containers, in_container
 
-from clusterjobs.jobs.records import read_attempts
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import until
+from clusterjobs.runs.records import read_attempts
 
 pytestmark = pytest.mark.lab
 

@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from clusterjobs import resources
-from clusterjobs.commands import main
-from clusterjobs.lab.packages import Slurm, cache_dir
-from clusterjobs.lab.polling import until
+from clusterjobs.cli import main
+from clusterjobs.lab.lab import until
+from clusterjobs.lab.slurm import Slurm, cache_dir
 
 pytestmark = pytest.mark.lab
 

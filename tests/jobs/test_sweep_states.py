@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from clusterjobs.jobs.point_folders import point_folders, point_jobs
-from clusterjobs.jobs.submissions import (
+from clusterjobs.runs.folders import point_folders, point_jobs
+from clusterjobs.runs.states import PointState, sweep_states
+from clusterjobs.runs.submissions import (
     SUBMISSIONS,
     Submission,
     append_submission,
     read_submissions,
 )
-from clusterjobs.jobs.sweeps import PointState, sweep_states
 
 NAME = "0000-lr=1e-3-aaaaaaaa"
 OTHER = "0001-lr=1e-4-bbbbbbbb"

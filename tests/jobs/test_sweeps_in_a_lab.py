@@ -14,11 +14,11 @@ import pytest
 import yaml
 from rendered_jobs import Jobs
 
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import until
 
 pytestmark = pytest.mark.lab
 
-COMMAND = [sys.executable, "-c", "from clusterjobs.commands.main import main; main()", "submit"]
+COMMAND = [sys.executable, "-c", "from clusterjobs.cli.main import main; main()", "submit"]
 VALUES = ["1", "2", "bad", "$(touch /fsx/hit)"]
 
 

@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from clusterjobs.jobs.records import read_attempts
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import until
+from clusterjobs.runs.records import read_attempts
 
 pytestmark = pytest.mark.lab
 

@@ -18,12 +18,12 @@ import pytest
 import yaml
 from stand_in_slurm import StandInSlurm
 
-from clusterjobs.commands.submit.lock import LOCK, submit_lock
 from clusterjobs.errors import InputError
-from clusterjobs.jobs.submissions import SUBMISSIONS
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import until
+from clusterjobs.runs.submissions import SUBMISSIONS
+from clusterjobs.runs.submit.lock import LOCK, submit_lock
 
-COMMAND = [sys.executable, "-c", "from clusterjobs.commands.main import main; main()", "submit"]
+COMMAND = [sys.executable, "-c", "from clusterjobs.cli.main import main; main()", "submit"]
 POINTS = 12
 SPEC = {
     "name": "tiny",

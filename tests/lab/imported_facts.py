@@ -6,11 +6,10 @@ import pathlib
 import sys
 from typing import Any
 
-from clusterjobs.cluster.facts import ClusterFacts, NodeType
-from clusterjobs.cluster.slurm_nodes import NodeGroup, Partition, SlurmShape
-from clusterjobs.cluster.source import ClusterSource
-from clusterjobs.commands.cluster_sources import cluster_source
+from clusterjobs.clusters.facts import ClusterFacts, NodeType
+from clusterjobs.clusters.source import ClusterSource, NodeGroup, Partition, SlurmShape
 from clusterjobs.lab.lab import Lab
+from clusterjobs.runs.clusters import cluster_source
 
 
 def source_of(text: str, name: str = "shape") -> ClusterSource:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from clusterjobs.cluster.slurm_nodes import NodeGroup, Partition
+from clusterjobs.clusters.source import NodeGroup, Partition
 from clusterjobs.lab.lab import Lab, running_lab
-from clusterjobs.lab.packages import Slurm
 from clusterjobs.lab.shape import LabSpec
+from clusterjobs.lab.slurm import Slurm
 
 
 def a100_nodes(static: int = 1, dynamic: int = 1) -> Partition:

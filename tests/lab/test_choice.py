@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from clusterjobs.commands.lab import up
 from clusterjobs.errors import InputError, one_problem
-from clusterjobs.lab import apt, choice, suites
-from clusterjobs.lab.choice import VERSIONS, by_distance, choose_slurm
-from clusterjobs.lab.packages import Slurm
+from clusterjobs.lab import apt
+from clusterjobs.lab import slurm as choice
+from clusterjobs.lab import slurm as suites
+from clusterjobs.lab.command import up
+from clusterjobs.lab.slurm import VERSIONS, Slurm, by_distance, choose_slurm
 
 Choose = Callable[[str | None, str | None], tuple[str, list[str]]]
 

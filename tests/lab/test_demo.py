@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterjobs.lab.packages import Slurm, cache_dir
+from clusterjobs.lab.slurm import Slurm, cache_dir
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,11 +12,9 @@ from cluster_shapes import CONFIGS, SHAPES
 from imported_facts import facts_of, imported, planned_facts, source_of
 from slurm_versions import slurm_or_skip
 
-from clusterjobs.lab.choice import OWN
 from clusterjobs.lab.lab import running_lab
-from clusterjobs.lab.packages import Slurm
 from clusterjobs.lab.shape import lab_spec
-from clusterjobs.lab.suites import SUITES, suite_version
+from clusterjobs.lab.slurm import OWN, SUITES, Slurm, suite_version
 
 pytestmark = pytest.mark.lab
 

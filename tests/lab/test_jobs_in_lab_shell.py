@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from lab_fixtures import output_of
 
-from clusterjobs.lab.packages import Slurm, cache_dir
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import until
+from clusterjobs.lab.slurm import Slurm, cache_dir
 
-CODE = "import sys; from clusterjobs.commands.main import run; sys.exit(run(sys.argv[1:]))"
+CODE = "import sys; from clusterjobs.cli.main import run; sys.exit(run(sys.argv[1:]))"
 PROGRAM = [sys.executable, "-c", CODE]
 SPEC = """\
 name: {name}

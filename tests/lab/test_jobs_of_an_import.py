@@ -18,8 +18,8 @@ from imported_facts import imported, source_of
 
 from clusterjobs import resources
 from clusterjobs.lab.lab import running_lab
-from clusterjobs.lab.packages import Slurm
 from clusterjobs.lab.shape import lab_spec
+from clusterjobs.lab.slurm import Slurm
 
 pytestmark = pytest.mark.lab
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from clusterjobs.lab.packages import Slurm
-from clusterjobs.slurm_options import Program, known_options
+from clusterjobs.lab.slurm import Slurm
+from clusterjobs.slurm.options import Program, known_options
 
 pytestmark = pytest.mark.lab
 

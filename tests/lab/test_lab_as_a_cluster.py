@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from lab_fixtures import output_of
 
-from clusterjobs.lab.packages import Slurm, cache_dir
+from clusterjobs.lab.slurm import Slurm, cache_dir
 
 pytestmark = pytest.mark.lab
 
-CODE = "import sys; from clusterjobs.commands.main import run; sys.exit(run(sys.argv[1:]))"
+CODE = "import sys; from clusterjobs.cli.main import run; sys.exit(run(sys.argv[1:]))"
 CLUSTERJOBS = [sys.executable, "-c", CODE]
 CLUSTER = """\
 Region: us-east-1

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from lab_fixtures import output_of
 
-from clusterjobs.lab.packages import Slurm, cache_dir
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import until
+from clusterjobs.lab.slurm import Slurm, cache_dir
 
-CODE = "import sys; from clusterjobs.commands.main import run; sys.exit(run(sys.argv[1:]))"
+CODE = "import sys; from clusterjobs.cli.main import run; sys.exit(run(sys.argv[1:]))"
 LAB = [sys.executable, "-c", CODE, "lab"]
 
 
@@ -144,5 +144,5 @@ def test_an_error_of_sbatch_is_shown_unchanged(env: dict[str, str], tmp_path: Pa
 
 
 def test_help_needs_no_lab_code() -> None:
-    code = "import sys, clusterjobs.commands.lab; print('clusterjobs.lab' in sys.modules)"
+    code = "import sys, clusterjobs.lab.command; print('clusterjobs.lab.lab' in sys.modules)"
     assert output_of([sys.executable, "-c", code]) == "False\n"

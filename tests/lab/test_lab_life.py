@@ -21,10 +21,9 @@ from slurm_versions import slurm_or_skip
 from clusterjobs.errors import InputError
 from clusterjobs.lab.breakage import KILLS, kill_node, start_node
 from clusterjobs.lab.folder import SCRIPTS
-from clusterjobs.lab.lab import Lab, running_lab
-from clusterjobs.lab.packages import Slurm, find_slurm, unpacked_slurm
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import Lab, running_lab, until
 from clusterjobs.lab.shape import LabSpec
+from clusterjobs.lab.slurm import Slurm, find_slurm, unpacked_slurm
 
 pytestmark = pytest.mark.lab
 
@@ -250,7 +249,7 @@ def test_packages_are_unpacked_whole_though_two_start_together(
     cache = tmp_path / "cache"
     (cache / "unpacking-left-by-a-crash").mkdir(parents=True)
     code = (
-        "import sys, pathlib, clusterjobs.lab.packages as p;"
+        "import sys, pathlib, clusterjobs.lab.slurm as p;"
         "print(p.find_slurm(pathlib.Path(sys.argv[1])).root)"
     )
     both = [

@@ -14,7 +14,7 @@ import pytest
 from imported_facts import facts_of, source_of
 from lab_fixtures import output_of
 
-from clusterjobs.lab.packages import Slurm, cache_dir
+from clusterjobs.lab.slurm import Slurm, cache_dir
 
 pytestmark = pytest.mark.lab
 

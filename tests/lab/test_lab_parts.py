@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 
 from clusterjobs.errors import InputError
-from clusterjobs.growing_file import GrowingFile
+from clusterjobs.files import GrowingFile
 from clusterjobs.lab import folder
-from clusterjobs.lab.folder import SCRIPTS, LabFolder
-from clusterjobs.lab.jobs import JobEnd, parse_job
+from clusterjobs.lab.folder import SCRIPTS, LabFolder, root_view
 from clusterjobs.lab.lab import Lab
 from clusterjobs.lab.namespaces import InitProcess, _how_to_allow
-from clusterjobs.lab.packages import Slurm, find_slurm
-from clusterjobs.lab.root_view import root_view
 from clusterjobs.lab.shape import LabSpec
+from clusterjobs.lab.slurm import Slurm, find_slurm
+from clusterjobs.slurm.jobs import JobEnd, parse_job
 
 
 def shown(state: str, exit_code: str = "0:0", more: str = "") -> str:
@@ -123,7 +122,7 @@ def test_the_hint_names_the_sysctl_that_refuses_namespaces(
 def test_without_packages_the_error_names_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clusterjobs.lab.packages.SYSTEM", ())
+    monkeypatch.setattr("clusterjobs.lab.slurm.SYSTEM", ())
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError) as error:
         find_slurm(tmp_path / "cache")

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 from lab_fixtures import a100_nodes, cpu_nodes, spec_of
 
-from clusterjobs.cluster.find import find_cluster
-from clusterjobs.cluster.slurm_nodes import Partition, SlurmShape
-from clusterjobs.commands.lab_selection import small_queue_notices
+from clusterjobs.clusters.find import find_cluster
+from clusterjobs.clusters.parallelcluster.read import read_cluster
+from clusterjobs.clusters.parallelcluster.slurm_nodes import slurm_shape
+from clusterjobs.clusters.source import Partition, SlurmShape
 from clusterjobs.errors import InputError
+from clusterjobs.lab.selection import small_queue_notices
 from clusterjobs.lab.shape import LabSpec, lab_spec
 from clusterjobs.lab.slurm_conf import cgroup_conf, gres_conf, hosts, slurm_conf
-from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.parallelcluster.slurm_nodes import slurm_shape
 
 V22 = (22, 5, 8)
 

@@ -9,12 +9,11 @@ import sys
 import pytest
 import yaml
 
-from clusterjobs.lab.lab import Lab
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import Lab, until
 
 pytestmark = pytest.mark.lab
 
-CODE = "import sys; from clusterjobs.commands.main import main; sys.exit(main())"
+CODE = "import sys; from clusterjobs.cli.main import main; sys.exit(main())"
 IMPORT = [sys.executable, "-c", CODE, "clusters", "import", "--from-slurm", "--probe"]
 # As NVIDIA's manual describes it: the GPUs that the job may use.
 NVIDIA_SMI = """\

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from clusterjobs.lab import breakage, polling
+from clusterjobs.lab import breakage
+from clusterjobs.lab import lab as polling
 from clusterjobs.lab.breakage import start_node
 from clusterjobs.lab.lab import Lab
 

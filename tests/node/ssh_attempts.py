@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from node_programs import command
 
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import until
 
 # Says that it has begun, and that it was told to end; then it saves.
 SAVES = (

@@ -13,7 +13,7 @@ import time
 import pytest
 from node_programs import STAND_INS, command, content, write_tree
 
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import until
 
 
 def exported(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:

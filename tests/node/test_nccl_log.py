@@ -15,7 +15,7 @@ import sys
 import pytest
 
 from clusterjobs import resources
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import until
 
 # nccl 1597: p5en, NCCL 2.25 with aws-ofi-nccl 1.13
 LIBFABRIC = """\

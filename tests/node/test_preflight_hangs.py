@@ -10,7 +10,7 @@ import signal
 import pytest
 from preflight_nodes import FAILED, NVIDIA_SMI, changed, clock
 
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import until
 
 pytestmark = pytest.mark.slow  # each waits for a timeout
 

@@ -17,7 +17,7 @@ import socket
 import pytest
 from preflight_nodes import FAILED, NVIDIA_SMI, clock
 
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import until
 
 # A p4d.24xlarge of today: three entries for each of four cards, the fabric named alike.
 FI_INFO = """\

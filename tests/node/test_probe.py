@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from clusterjobs import resources
-from clusterjobs.slurmcluster.importing.probe import MARK
+from clusterjobs.importing.probe import MARK
 
 NVIDIA_SMI = """\
 #!/bin/bash

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 from ssh_attempts import SAVES, Attempt, attempts  # noqa: F401
 
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import until
 
 SSH = """#!/bin/bash
 while [[ $1 == -* ]]; do [[ $1 == -[oF] ]] && shift; shift; done

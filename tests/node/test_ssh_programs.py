@@ -18,7 +18,7 @@ import pytest
 from node_programs import command
 from ssh_attempts import attempts  # noqa: F401
 
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import until
 from clusterjobs.resources import node_programs
 
 FIND = (

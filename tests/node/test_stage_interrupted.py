@@ -20,7 +20,7 @@ import pytest
 from node_programs import STAGE_FOLDER, command, content, write_tree
 from small_disk import on_a_small_disk
 
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import until
 
 
 def start(*arguments: object) -> subprocess.Popen[str]:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import pytest
 from node_programs import STAGE_FOLDER, write_tree
 
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import until
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0, reason="only root can run programs as two other users"

@@ -13,8 +13,8 @@ import tarfile
 import pytest
 from node_programs import STAGE_FOLDER, STAND_INS, command, content, write_tree
 
-from clusterjobs.jobs.records import read_data
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import until
+from clusterjobs.runs.records import read_data
 
 _KILLED_AT_THE_END = """
 import os, signal, sys

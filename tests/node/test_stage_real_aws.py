@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import pytest
 from node_programs import command, content, write_tree
 
-from clusterjobs.lab.polling import until
+from clusterjobs.lab.lab import until
 
 pytest.importorskip("moto")
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
+from clusterjobs.clusters.parallelcluster.read import read_cluster
 from clusterjobs.errors import InputError
-from clusterjobs.parallelcluster.read import read_cluster
 
 CASES = sorted(pathlib.Path(__file__).with_name("reading").glob("*.case"))
 

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from clusterjobs.cluster.facts import BucketLink
+from clusterjobs.clusters.facts import BucketLink
+from clusterjobs.clusters.parallelcluster.read import read_cluster
+from clusterjobs.clusters.parallelcluster.render_config import Fitted, fit
 from clusterjobs.errors import InputError
-from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.parallelcluster.render_config import Fitted, fit
 
 BOOKS = BucketLink("/fsx/data/books", "s3://lab/books", "data[0] stages s3://lab/books")
 HEAD = """\

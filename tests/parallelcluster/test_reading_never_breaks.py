@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterjobs import resources
+from clusterjobs.clusters.parallelcluster.read import read_cluster
+from clusterjobs.clusters.parallelcluster.render_config import fit_cluster
+from clusterjobs.clusters.parallelcluster.slurm_nodes import slurm_partitions
 from clusterjobs.errors import InputError, Problem
-from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.parallelcluster.render_config import fit_cluster
-from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
 
 KEYS = re.findall(
     r"\w+",

@@ -8,15 +8,15 @@ import pytest
 import yaml
 
 from clusterjobs import resources
+from clusterjobs.clusters.described.read import is_description
+from clusterjobs.clusters.parallelcluster.config import Cluster
+from clusterjobs.clusters.parallelcluster.facts import cluster_facts
+from clusterjobs.clusters.parallelcluster.read import read_cluster
+from clusterjobs.clusters.parallelcluster.render_config import fit_cluster
+from clusterjobs.clusters.parallelcluster.slurm_nodes import slurm_partitions
 from clusterjobs.errors import InputError
-from clusterjobs.parallelcluster.config import Cluster
-from clusterjobs.parallelcluster.facts import cluster_facts
-from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.parallelcluster.render_config import fit_cluster
-from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
-from clusterjobs.parallelcluster.validation.check import check_config
-from clusterjobs.parallelcluster.validation.default_account import default_account
-from clusterjobs.slurmcluster.detect import is_description
+from clusterjobs.validation.check import check_config
+from clusterjobs.validation.default_account import default_account
 
 SITE: dict[str, object] = {
     "region": "us-east-1",
@@ -100,7 +100,7 @@ def test_ready_config_names_the_site_values_it_uses(path: pathlib.Path) -> None:
 
 
 def load_theirs(text: str) -> Any:
-    from clusterjobs.parallelcluster.validation import offline, optional_deps, schema
+    from clusterjobs.validation import offline, optional_deps, schema
 
     data = yaml.safe_load(text)
     with optional_deps.quiet(), offline.simulated_account(default_account(data)):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from clusterjobs.parallelcluster import releases
-from clusterjobs.parallelcluster.facts import cluster_facts
-from clusterjobs.parallelcluster.read import read_cluster
+from clusterjobs.clusters.parallelcluster import config as releases
+from clusterjobs.clusters.parallelcluster.facts import cluster_facts
+from clusterjobs.clusters.parallelcluster.read import read_cluster
 
 CONFIG = """\
 Scheduling:

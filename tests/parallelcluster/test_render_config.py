@@ -8,9 +8,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clusterjobs.clusters.parallelcluster.read import read_cluster
+from clusterjobs.clusters.parallelcluster.render_config import dump_scalar, fit_cluster
 from clusterjobs.errors import InputError, Problem
-from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.parallelcluster.render_config import dump_scalar, fit_cluster
 
 CONFIG = """\
 # Ours. {{ site.in_a_comment }}

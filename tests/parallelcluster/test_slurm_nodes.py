@@ -4,10 +4,10 @@ import pathlib
 
 import pytest
 
-from clusterjobs.cluster.slurm_nodes import NodeGroup, Partition
+from clusterjobs.clusters.parallelcluster.read import read_cluster
+from clusterjobs.clusters.parallelcluster.slurm_nodes import slurm_partitions
+from clusterjobs.clusters.source import NodeGroup, Partition
 from clusterjobs.errors import InputError
-from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
 
 
 def partitions_of(queues: str, file: str = "c.yaml") -> tuple[Partition, ...]:

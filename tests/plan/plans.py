@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from clusterjobs import resources
+from clusterjobs.clusters.parallelcluster.facts import cluster_facts
+from clusterjobs.clusters.parallelcluster.read import read_cluster
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.frameworks import option_models
-from clusterjobs.parallelcluster.facts import cluster_facts
-from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.plan.plan import Plan
-from clusterjobs.plan.resolve import resolve
+from clusterjobs.sections.plan import Plan
+from clusterjobs.sections.resolve import resolve
 from clusterjobs.spec.load import load_spec
 
 BASE = {"name": "a", "cluster": "p4d-a100", "framework": "torchrun", "script": "t.py"}

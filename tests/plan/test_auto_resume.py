@@ -6,11 +6,11 @@ import json
 
 import pytest
 
+from clusterjobs.clusters.described.read import read_description
+from clusterjobs.clusters.described.source import cluster_facts
 from clusterjobs.frameworks import option_models
-from clusterjobs.plan.plan import Plan
-from clusterjobs.plan.resolve import resolve
-from clusterjobs.slurmcluster.facts import cluster_facts
-from clusterjobs.slurmcluster.read import read_description
+from clusterjobs.sections.plan import Plan
+from clusterjobs.sections.resolve import resolve
 from clusterjobs.spec.load import load_spec
 
 CLUSTER = {

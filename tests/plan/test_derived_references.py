@@ -8,10 +8,10 @@ import pytest
 from plans import BASE, plan_of, problems_of
 
 from clusterjobs import resources
+from clusterjobs.clusters.parallelcluster.facts import cluster_facts
+from clusterjobs.clusters.parallelcluster.read import read_cluster
 from clusterjobs.frameworks import option_models
-from clusterjobs.parallelcluster.facts import cluster_facts
-from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.plan.resolve import resolve
+from clusterjobs.sections.resolve import resolve
 from clusterjobs.spec.load import load_points
 
 CONFIG = (resources.cluster_configs_dir() / "p4d-a100.yaml").read_text(encoding="utf-8")

@@ -6,15 +6,14 @@ import json
 
 import pytest
 
+from clusterjobs.clusters.described.source import DescriptionSource
 from clusterjobs.errors import InputError
 from clusterjobs.frameworks import option_models
-from clusterjobs.plan.plan import Plan
-from clusterjobs.plan.policies import check_policies
-from clusterjobs.plan.policy_values import JobValues, User
-from clusterjobs.plan.resolve import resolve
-from clusterjobs.slurmcluster.source import DescriptionSource
+from clusterjobs.sections.plan import Plan
+from clusterjobs.sections.resolve import resolve
+from clusterjobs.sites.policy import load_policy
+from clusterjobs.sites.policy_check import JobValues, User, check_policies
 from clusterjobs.spec.load import Spec, load_spec
-from clusterjobs.spec.policy import load_policy
 
 IMAGE = {"image": "/images/a.sif"}
 

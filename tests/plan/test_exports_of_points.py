@@ -7,7 +7,7 @@ from planned_sweeps import arrays_of
 from plans import plan_of
 
 from clusterjobs.errors import InputError
-from clusterjobs.plan.plan import Plan
+from clusterjobs.sections.plan import Plan
 from clusterjobs.spec.references import show
 
 SWEEP = {"grid": {"args.lr": [1, 2]}}

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 import pytest
 
+from clusterjobs.clusters.described.read import read_description
+from clusterjobs.clusters.described.source import cluster_facts
 from clusterjobs.frameworks import option_models
-from clusterjobs.plan.fabrics import FABRICS, fabric_variables, ucx_devices
-from clusterjobs.plan.plan import Plan
-from clusterjobs.plan.resolve import resolve
-from clusterjobs.slurmcluster.facts import cluster_facts
-from clusterjobs.slurmcluster.read import read_description
+from clusterjobs.sections.environment.fabrics import FABRICS, fabric_variables, ucx_devices
+from clusterjobs.sections.plan import Plan
+from clusterjobs.sections.resolve import resolve
 from clusterjobs.spec.load import load_spec
 
 NODE = {"cpus": 96, "gpus": 8, "gpu_type": "a100", "memory_mib": 900000, "fabric_interfaces": 4}

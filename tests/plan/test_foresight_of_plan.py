@@ -6,13 +6,13 @@ import json
 from typing import Any
 
 from clusterjobs import resources
-from clusterjobs.foresight.parameters import count_parameters
-from clusterjobs.foresight.records import Experts, Layout, ModelShape
+from clusterjobs.clusters.parallelcluster.facts import cluster_facts
+from clusterjobs.clusters.parallelcluster.read import read_cluster
+from clusterjobs.foresight.formulas.memory_parts import count_parameters
+from clusterjobs.foresight.job import foreseen_of, model_and_layout
 from clusterjobs.frameworks import option_models
-from clusterjobs.parallelcluster.facts import cluster_facts
-from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.plan.foresight import foreseen_of, model_and_layout
-from clusterjobs.plan.resolve import resolve
+from clusterjobs.models.records import Experts, Layout, ModelShape
+from clusterjobs.sections.resolve import resolve
 from clusterjobs.spec.load import load_spec
 
 NAME = "p4d-a100.yaml"

@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterjobs.plan.join_texts import Columns
+from clusterjobs.sections.points.join import Columns
 from clusterjobs.spec.references import variable, variable_names
 
 MARK = variable("SCRATCH", default="a, b: c")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from planned_sweeps import arrays_of, points_of
 
-from clusterjobs.plan.point_arrays import PointArray, point_arrays
+from clusterjobs.sections.points.arrays import PointArray, point_arrays
 from clusterjobs.spec.references import variable
 
 

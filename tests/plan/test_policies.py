@@ -10,16 +10,15 @@ import yaml
 from plans import BASE
 
 from clusterjobs import resources
+from clusterjobs.clusters.parallelcluster.facts import cluster_facts
+from clusterjobs.clusters.parallelcluster.read import read_cluster
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.frameworks import option_models
-from clusterjobs.parallelcluster.facts import cluster_facts
-from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.plan.policies import check_policies
-from clusterjobs.plan.policy_values import JobValues, User
-from clusterjobs.plan.resolve import resolve
-from clusterjobs.spec.images import spellings
+from clusterjobs.sections.resolve import resolve
+from clusterjobs.sites.policy import load_policy
+from clusterjobs.sites.policy_check import JobValues, User, check_policies
+from clusterjobs.spec.keys.container import spellings
 from clusterjobs.spec.load import load_spec
-from clusterjobs.spec.policy import load_policy
 
 _PACKED = {"per_node": 8, "grid": {"gpus_per_node": [1]}}
 ANN = User("ann", frozenset({"students", "users"}))

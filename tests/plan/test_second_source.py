@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from clusterjobs.cluster.facts import (
+from clusterjobs.clusters.facts import (
     BucketLink,
     ClusterFacts,
     Mount,
@@ -18,13 +18,13 @@ from clusterjobs.cluster.facts import (
     NodeType,
     Partition,
 )
-from clusterjobs.commands.pipeline import Project
-from clusterjobs.commands.site_folders import SiteFolders
 from clusterjobs.errors import InputError
 from clusterjobs.frameworks import option_models
-from clusterjobs.plan.plan import Plan
-from clusterjobs.plan.resolve import resolve
-from clusterjobs.render.outputs import Inputs
+from clusterjobs.runs.pipeline import Project
+from clusterjobs.sections.plan import Plan
+from clusterjobs.sections.render import Inputs
+from clusterjobs.sections.resolve import resolve
+from clusterjobs.sites.folders import SiteFolders
 from clusterjobs.spec.load import Spec, load_spec
 
 DGX = NodeType(

@@ -8,13 +8,13 @@ import pytest
 from plans import BASE, plan_of, problems_of
 
 from clusterjobs import resources
+from clusterjobs.clusters.parallelcluster.facts import cluster_facts
+from clusterjobs.clusters.parallelcluster.read import read_cluster
 from clusterjobs.frameworks import option_models
-from clusterjobs.parallelcluster.facts import cluster_facts
-from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.plan.packing import tasks_of_points
-from clusterjobs.plan.plan import Plan
-from clusterjobs.plan.point_arrays import PointArray, PointPlan, point_arrays
-from clusterjobs.plan.resolve import resolve
+from clusterjobs.sections.placement.node_share import tasks_of_points
+from clusterjobs.sections.plan import Plan
+from clusterjobs.sections.points.arrays import PointArray, PointPlan, point_arrays
+from clusterjobs.sections.resolve import resolve
 from clusterjobs.spec.load import load_points
 
 SWEEP = {"per_node": 8, "grid": {"args.lr": [1, 2, 3]}}

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from plans import plan_of, problems_of
 
-from clusterjobs.slurm_options import OLDEST, known_options
+from clusterjobs.slurm.options import OLDEST, known_options
 
 
 @pytest.mark.parametrize(

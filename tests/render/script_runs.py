@@ -17,13 +17,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from clusterjobs import resources
+from clusterjobs.clusters.parallelcluster.facts import cluster_facts
+from clusterjobs.clusters.parallelcluster.read import read_cluster
 from clusterjobs.frameworks import option_models
-from clusterjobs.lab.polling import until
-from clusterjobs.parallelcluster.facts import cluster_facts
-from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.plan.resolve import resolve
-from clusterjobs.render.inputs import Inputs
-from clusterjobs.render.script import render_script
+from clusterjobs.lab.lab import until
+from clusterjobs.sections.render import Inputs, render_script
+from clusterjobs.sections.resolve import resolve
 from clusterjobs.spec.load import load_spec
 
 SMALL = (resources.cluster_configs_dir() / "small.yaml").read_text()

@@ -9,12 +9,11 @@ import pytest
 import script_runs
 from script_runs import run_script
 
+from clusterjobs.clusters.described.read import read_description
+from clusterjobs.clusters.described.source import cluster_facts
 from clusterjobs.frameworks import option_models
-from clusterjobs.plan.resolve import resolve
-from clusterjobs.render.inputs import Inputs
-from clusterjobs.render.script import render_script
-from clusterjobs.slurmcluster.facts import cluster_facts
-from clusterjobs.slurmcluster.read import read_description
+from clusterjobs.sections.render import Inputs, render_script
+from clusterjobs.sections.resolve import resolve
 from clusterjobs.spec.load import load_spec
 
 PROFILE = "/var/lib/tcpxo/lib64/nccl-env-profile.sh"

@@ -11,9 +11,9 @@ import pytest
 
 PROGRAM = """
 import sys
-from clusterjobs.commands.main import run
+from clusterjobs.cli.main import run
 assert run(["render", "exp.yaml"]) == 0
-print("clusterjobs.render.site.check" in sys.modules)
+print("clusterjobs.script.site.check" in sys.modules)
 """
 SPEC = "name: a\ncluster: p4d-a100\nframework: torchrun\nscript: t.py\n"
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from jinja2 import meta
 
 from clusterjobs import resources
-from clusterjobs.commands.templates.listed import description
-from clusterjobs.commands.templates.samples import packaged_samples, template_variables
-from clusterjobs.render.site.check import check_site
-from clusterjobs.render.site.syntax import parse
-from clusterjobs.render.site.templates import SiteFile, SiteTemplates
-from clusterjobs.render.site.variables import KINDS, variables
+from clusterjobs.admin.templates.list import description
+from clusterjobs.admin.templates.samples import packaged_samples, template_variables
+from clusterjobs.script.site.check import check_site
+from clusterjobs.script.site.templates import SiteFile, SiteTemplates, parse
+from clusterjobs.script.site.variables import KINDS, variables
 
 SHAPE = template_variables(packaged_samples())
 # A loop of one template that includes another one gives it this variable.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterjobs.render.site.merge import Names, marker_problems, merge
+from clusterjobs.script.site.merge import Names, marker_problems, merge
 
 NAMES = Names("yours", "base", "packaged")
 BASE = "".join(f"line {number}\n" for number in range(1, 8))

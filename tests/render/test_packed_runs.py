@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 from script_runs import SMALL, STAND_INS, Run, as_yaml, lines_of, run_script
 
+from clusterjobs.clusters.parallelcluster.facts import cluster_facts
+from clusterjobs.clusters.parallelcluster.read import read_cluster
 from clusterjobs.frameworks import option_models
-from clusterjobs.parallelcluster.facts import cluster_facts
-from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.plan.point_arrays import PointPlan, point_arrays
-from clusterjobs.plan.resolve import resolve
-from clusterjobs.render.inputs import Inputs
-from clusterjobs.render.script import render_script
+from clusterjobs.sections.points.arrays import PointPlan, point_arrays
+from clusterjobs.sections.render import Inputs, render_script
+from clusterjobs.sections.resolve import resolve
 from clusterjobs.spec.load import load_points
 
 ALL_WAIT = """

@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 
 from clusterjobs import resources
-from clusterjobs.render.site.expressions import misplaced
-from clusterjobs.render.site.quoting_context import contexts_of, is_line_of, printed_variables
+from clusterjobs.script.site.expressions import (
+    contexts_of,
+    is_line_of,
+    misplaced,
+    printed_variables,
+)
 
 
 @pytest.mark.parametrize(

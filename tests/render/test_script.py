@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from script_runs import JOB_ID, Run, run_script, script
 
 from clusterjobs.errors import InputError
-from clusterjobs.render.shell import UnquotedError
-from clusterjobs.render.template_environment import template_environment
 from clusterjobs.resources import node_program
+from clusterjobs.script.environment import template_environment
+from clusterjobs.script.shell import UnquotedError
 
 
 def test_a_template_that_prints_a_bare_value_is_an_error(tmp_path: pathlib.Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterjobs.render import shell
-from clusterjobs.render.shell import ShellText, UnquotedError
+from clusterjobs.script import shell
+from clusterjobs.script.shell import ShellText, UnquotedError
 from clusterjobs.spec.references import BadReferenceError, expand, expanding, variable
 
 # Everything UTF-8 can say but NUL, with what shells care about far more often than by chance.

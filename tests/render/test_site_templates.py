@@ -11,15 +11,14 @@ import pytest
 from script_runs import SMALL, as_yaml, run_script
 
 from clusterjobs import resources
-from clusterjobs.commands import site_folders
+from clusterjobs.clusters.parallelcluster.facts import cluster_facts
+from clusterjobs.clusters.parallelcluster.read import read_cluster
 from clusterjobs.errors import InputError
 from clusterjobs.frameworks import option_models
-from clusterjobs.parallelcluster.facts import cluster_facts
-from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.plan.resolve import resolve
-from clusterjobs.render.inputs import Inputs
-from clusterjobs.render.script import Script, render_script
-from clusterjobs.render.site.templates import INSERTION_POINTS, SiteFile, SiteTemplates
+from clusterjobs.script.site.templates import INSERTION_POINTS, SiteFile, SiteTemplates
+from clusterjobs.sections.render import Inputs, Script, render_script
+from clusterjobs.sections.resolve import resolve
+from clusterjobs.sites import folders as site_folders
 from clusterjobs.spec.load import load_spec
 
 SPEC = {"name": "a", "cluster": "small", "framework": "command", "command": ["true"]}

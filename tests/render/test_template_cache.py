@@ -13,7 +13,7 @@ EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "tiny-gpt.yaml"
 
 
 def render(folder: pathlib.Path, **environment: str) -> str:
-    program = "from clusterjobs.commands.main import main; main()"
+    program = "from clusterjobs.cli.main import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", program, "render", str(EXAMPLE), "-o", str(folder / "out")],
         env={**os.environ, **environment},

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from clusterjobs.report.job import Job, RecordedAttempt
+from clusterjobs.report.logs.records import Event, Log, Quantity, Window
 from clusterjobs.report.make_run import make_run
-from clusterjobs.report.records import Event, Log, Quantity, Window
-from clusterjobs.report.run import LostTime, Run
+from clusterjobs.report.run import Job, LostTime, RecordedAttempt, Run
 
 UNPAID: LostTime = "queue"
 

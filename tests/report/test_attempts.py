@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from made_runs import attempt, run_of, window, windows
 
-from clusterjobs.report.job import Job
-from clusterjobs.report.log import read_log
+from clusterjobs.report.logs.log import read_log
+from clusterjobs.report.logs.records import Event
 from clusterjobs.report.make_run import make_run
-from clusterjobs.report.records import Event
+from clusterjobs.report.run import Job
 
 
 def test_steps_behind_the_checkpoint_are_lost() -> None:

@@ -6,14 +6,11 @@ import dataclasses
 
 import pytest
 
-from clusterjobs.foresight.records import Range
-from clusterjobs.report.against import Predicted, against
-from clusterjobs.report.compare import comparison
-from clusterjobs.report.job import Job
+from clusterjobs.models.records import Range
+from clusterjobs.report.compare import Predicted, against, comparison, scaling
+from clusterjobs.report.logs.records import Log, Quantity, Window
 from clusterjobs.report.make_run import make_run
-from clusterjobs.report.records import Log, Quantity, Window
-from clusterjobs.report.run import Run
-from clusterjobs.report.scaling import scaling
+from clusterjobs.report.run import Job, Run
 
 
 def run(gpus: int, seconds: float, batch: int, windows: int = 20, name: str = "") -> Run:

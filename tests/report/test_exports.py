@@ -8,14 +8,12 @@ import sys
 
 import pytest
 
-from clusterjobs.commands import main
-from clusterjobs.commands.report.exports import write_tensorboard
+from clusterjobs.cli import main
 from clusterjobs.errors import InputError
-from clusterjobs.report.export_csv import csv_text
-from clusterjobs.report.job import Job
+from clusterjobs.report.exports import csv_text, write_tensorboard
+from clusterjobs.report.logs.records import Log, Window
 from clusterjobs.report.make_run import make_run
-from clusterjobs.report.records import Log, Window
-from clusterjobs.report.run import Run
+from clusterjobs.report.run import Job, Run
 
 
 def run_named(name: str, job_id: str = "") -> Run:

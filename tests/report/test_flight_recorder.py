@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from clusterjobs.commands import main
-from clusterjobs.report.flight_recorder import Dump, hang, named, read_dump
+from clusterjobs.cli import main
+from clusterjobs.report.logs.flight_recorder import Dump, hang, named, read_dump
 
 # Rank 1 stays away from the sixth collective. PyTorch writes dumps of gloo as it does of NCCL.
 PROGRAM = """

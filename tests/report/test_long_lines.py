@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from clusterjobs.report.formats import Format, all_formats
-from clusterjobs.report.formats.checkpoints import Checkpoints
-from clusterjobs.report.formats.job_script import JobScript
-from clusterjobs.report.lines import clean_lines
-from clusterjobs.report.log import read_log
-from clusterjobs.report.records import Window
+from clusterjobs.report.logs.formats import Format, all_formats
+from clusterjobs.report.logs.formats.deepspeed import Checkpoints
+from clusterjobs.report.logs.formats.job_script import JobScript
+from clusterjobs.report.logs.lines import clean_lines
+from clusterjobs.report.logs.log import read_log
+from clusterjobs.report.logs.records import Window
 
 _CPU_SECONDS = 20.0  # usual: far below 1; a pattern that goes back from each place takes minutes
 _LENGTH = 1 << 16

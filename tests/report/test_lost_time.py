@@ -9,9 +9,8 @@ from typing import get_args
 import pytest
 from made_runs import all_seconds, attempt, lengths, lost_in, run_of, window, windows
 
-from clusterjobs.report.job import Job, RecordedAttempt
-from clusterjobs.report.records import Event, Window
-from clusterjobs.report.run import LostTime
+from clusterjobs.report.logs.records import Event, Window
+from clusterjobs.report.run import Job, LostTime, RecordedAttempt
 
 
 def test_goodput_is_the_time_of_kept_steps() -> None:

@@ -10,8 +10,8 @@ import pathlib
 import pytest
 from own_numbers import LOGS, recorded_steps
 
-from clusterjobs.report.metric_files import read_metrics
-from clusterjobs.report.records import Event, Window
+from clusterjobs.report.logs.metric_files import read_metrics
+from clusterjobs.report.logs.records import Event, Window
 
 EVERY, WINDOW = 5, 10  # steps between two rows; steps of ThroughputMonitor's average
 

@@ -13,8 +13,8 @@ import pytest
 from case_files import Case, read_cases
 from own_numbers import LOGS
 
-from clusterjobs.report.log import LogReader, all_formats, read_log
-from clusterjobs.report.records import Log, Window
+from clusterjobs.report.logs.log import LogReader, all_formats, read_log
+from clusterjobs.report.logs.records import Log, Window
 
 CASES = read_cases("logs/*.txt")
 ODD_LOGS = {case.name: log.data for case in CASES for log in case.files.values()}

@@ -6,10 +6,10 @@ import pathlib
 
 import pytest
 
-from clusterjobs.commands import main
-from clusterjobs.report.formats.own_pattern import OwnPattern, number_of
-from clusterjobs.report.log import read_log
-from clusterjobs.report.records import Window
+from clusterjobs.cli import main
+from clusterjobs.report.logs.formats.own_pattern import OwnPattern, number_of
+from clusterjobs.report.logs.log import read_log
+from clusterjobs.report.logs.records import Window
 
 
 def windows(own: OwnPattern, text: str) -> list[Window]:

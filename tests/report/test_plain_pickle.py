@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from clusterjobs.commands import main
-from clusterjobs.report.flight_recorder import hang, read_dump
-from clusterjobs.report.plain_pickle import load
+from clusterjobs.cli import main
+from clusterjobs.report.logs.flight_recorder import hang, load, read_dump
 
 PLAIN = {"a": [1, -2, 3.5, None, True, False, "é" * 300], "b": (), "c": ((1,), (1, 2)), "d": {}}
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from clusterjobs.report.job import Job
-from clusterjobs.report.log import read_log
+from clusterjobs.report.logs.log import read_log
+from clusterjobs.report.logs.records import Log, Window
 from clusterjobs.report.make_run import make_run
-from clusterjobs.report.records import Log, Window
-from clusterjobs.report.run import Run
+from clusterjobs.report.run import Job, Run
 
 
 def run(total_steps: int | None) -> Run:

@@ -7,10 +7,10 @@ import pathlib
 from collections.abc import Iterator
 from typing import Any
 
-from clusterjobs.report.data import report_data
-from clusterjobs.report.job import Job
+from clusterjobs.report.exports import report_data
+from clusterjobs.report.logs.records import Log, Window
 from clusterjobs.report.make_run import make_run
-from clusterjobs.report.records import Log, Window
+from clusterjobs.report.run import Job
 
 _PAGE = pathlib.Path(__file__).parents[2] / "docs" / "report.md"
 _LOSSES = (3.0, float("nan"), float("inf"), *[2.0] * 9)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from clusterjobs.report.numbers import dollars, duration, loss, number, seconds, share
+from clusterjobs.report.tables import dollars, duration, loss, number, seconds, share
 
 
 @pytest.mark.parametrize(

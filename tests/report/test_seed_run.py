@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import pytest
 
-from clusterjobs.foresight.records import Gpu, Layout, ModelShape
-from clusterjobs.report.efficiency import efficiency_of
-from clusterjobs.report.job import Job
-from clusterjobs.report.log import read_log
+from clusterjobs.models.records import Gpu, Layout, ModelShape
+from clusterjobs.report.compare import scaling
+from clusterjobs.report.logs.log import read_log
 from clusterjobs.report.make_run import make_run
-from clusterjobs.report.run import Run
-from clusterjobs.report.scaling import scaling
+from clusterjobs.report.run import Job, Run
+from clusterjobs.report.values import efficiency_of
 
 MODEL = ModelShape(24, 1024, 16, 16, 64, 4096, 1024, 50_304)
 LAYOUT = Layout(8, 8, 8, 64, "megatron-deepspeed", recompute="full", flash=False, precision="fp16")

@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import pytest
 
-from clusterjobs.commands import main
-from clusterjobs.report.log import read_log
-from clusterjobs.report.ranks import RankTimes
-from clusterjobs.report.records import SlowRank, Window
+from clusterjobs.cli import main
+from clusterjobs.report.logs.lines import RankTimes
+from clusterjobs.report.logs.log import read_log
+from clusterjobs.report.logs.records import SlowRank, Window
 
 STEPS, RANKS = 60, 8
 

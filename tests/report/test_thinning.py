@@ -8,11 +8,10 @@ from collections import Counter
 
 import pytest
 
-from clusterjobs.report.job import Job, RecordedAttempt
+from clusterjobs.report.logs.records import Event, Log, Quantity, Window
+from clusterjobs.report.logs.thinning import Thinned, merged
 from clusterjobs.report.make_run import make_run
-from clusterjobs.report.records import Event, Log, Quantity, Window
-from clusterjobs.report.run import Run
-from clusterjobs.report.thinning import Thinned, merged
+from clusterjobs.report.run import Job, RecordedAttempt, Run
 
 MOST = 100
 

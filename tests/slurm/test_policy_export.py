@@ -13,12 +13,11 @@ import pytest
 import yaml
 
 import clusterjobs as package
+from clusterjobs.admin.policy_settings import settings_of, slurm_lines
 from clusterjobs.frameworks import option_models
-from clusterjobs.slurm.policy_lines import slurm_lines
-from clusterjobs.slurm.policy_settings import settings_of
-from clusterjobs.spec.policy import load_policy
+from clusterjobs.sites.policy import load_policy
 
-KNOWN = pathlib.Path(package.__path__[0]) / "parallelcluster/validation/checks/slurm_keys.json"
+KNOWN = pathlib.Path(package.__path__[0]) / "validation/slurm_keys.json"
 
 
 def exported(*rules: dict[str, Any], cluster: str | None = None) -> str:

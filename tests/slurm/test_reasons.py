@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterjobs.slurm.reasons import in_words
+from clusterjobs.slurm.jobs import in_words
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from clusterjobs.commands import site_folders
+from clusterjobs.sites import folders as site_folders
 
 Run = Callable[..., Any]
 

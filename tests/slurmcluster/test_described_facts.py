@@ -6,10 +6,10 @@ import itertools
 
 import pytest
 
-from clusterjobs.cluster.facts import ClusterFacts, Mount, NodeType
+from clusterjobs.clusters.described.read import is_description
+from clusterjobs.clusters.described.source import DescriptionSource
+from clusterjobs.clusters.facts import ClusterFacts, Mount, NodeType
 from clusterjobs.errors import InputError, Problem
-from clusterjobs.slurmcluster.detect import is_description
-from clusterjobs.slurmcluster.source import DescriptionSource
 
 FULL = """\
 kind: slurm

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from clusterjobs.cluster.slurm_nodes import SlurmShape
+from clusterjobs.clusters.described.source import DescriptionSource
+from clusterjobs.clusters.source import SlurmShape
 from clusterjobs.lab.shape import LabSpec, lab_spec
 from clusterjobs.lab.slurm_conf import gres_conf, slurm_conf
-from clusterjobs.slurmcluster.source import DescriptionSource
 
 SHARED_NODES = """\
 kind: slurm

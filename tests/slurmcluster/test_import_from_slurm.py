@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from clusterjobs.commands import import_texts
-from clusterjobs.slurm import cluster_texts
-from clusterjobs.slurmcluster.source import DescriptionSource
+from clusterjobs.clusters.described.source import DescriptionSource
+from clusterjobs.importing import texts as cluster_texts
+from clusterjobs.importing import texts as import_texts
 
 NODE = (
     "NodeName=n{number} Arch=x86_64 CPUAlloc=0 CPUEfctv=96 CPUTot=96 AvailableFeatures=gpu "

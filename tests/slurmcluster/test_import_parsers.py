@@ -5,16 +5,20 @@ from __future__ import annotations
 import pytest
 
 from clusterjobs.errors import InputError
-from clusterjobs.slurmcluster.importing.gres import Gpus, gpus_of
-from clusterjobs.slurmcluster.importing.hostlist import HostlistError, expand
-from clusterjobs.slurmcluster.importing.instance_facts import machine_facts
-from clusterjobs.slurmcluster.importing.mounts import exported_folders, shared_folders
-from clusterjobs.slurmcluster.importing.nodes import node_of
-from clusterjobs.slurmcluster.importing.recognize import kind_of
-from clusterjobs.slurmcluster.importing.records import Text, scontrol_records
-from clusterjobs.slurmcluster.importing.seen import Node, Seen
-from clusterjobs.slurmcluster.importing.tables import read_associations
-from clusterjobs.slurmcluster.importing.yaml_lines import scalar
+from clusterjobs.importing.collect import kind_of
+from clusterjobs.importing.node_types import machine_facts
+from clusterjobs.importing.nodes import Node, Seen, node_of
+from clusterjobs.importing.probe import exported_folders, shared_folders
+from clusterjobs.importing.records import (
+    Gpus,
+    HostlistError,
+    Text,
+    expand,
+    gpus_of,
+    scontrol_records,
+)
+from clusterjobs.importing.slurm_conf import read_associations
+from clusterjobs.importing.yaml_lines import scalar
 
 
 @pytest.mark.parametrize(

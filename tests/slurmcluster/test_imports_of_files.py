@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 from case_files import Case, read_cases
 
-from clusterjobs.slurmcluster.source import DescriptionSource
+from clusterjobs.clusters.described.source import DescriptionSource
 
 CASES = read_cases("imports/*.txt")
 WRONG = [case for case in CASES if case.path.stem == "wrong_texts"]

@@ -9,19 +9,14 @@ from collections.abc import Callable
 import pytest
 import yaml
 
-from clusterjobs.commands import probe_nodes
-from clusterjobs.lab.polling import until
-from clusterjobs.slurmcluster.importing.collect import collect, given
-from clusterjobs.slurmcluster.importing.probe import (
-    MARK,
-    Probed,
-    complete_cluster,
-    read_probe,
-)
-from clusterjobs.slurmcluster.importing.records import Text
-from clusterjobs.slurmcluster.importing.seen import Seen
-from clusterjobs.slurmcluster.importing.write import description_text, nodes_to_probe
-from clusterjobs.slurmcluster.read import read_description
+from clusterjobs.clusters.described.read import read_description
+from clusterjobs.importing import command as probe_nodes
+from clusterjobs.importing.collect import collect, given
+from clusterjobs.importing.nodes import Seen
+from clusterjobs.importing.probe import MARK, Probed, complete_cluster, read_probe
+from clusterjobs.importing.records import Text
+from clusterjobs.importing.write import description_text, nodes_to_probe
+from clusterjobs.lab.lab import until
 
 NODES = """\
 NodeName=gpu-1 Arch=x86_64 CPUTot=96 RealMemory=512000 ThreadsPerCore=2 Gres=gpu:a100:4 \

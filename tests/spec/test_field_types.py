@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from clusterjobs.spec import commands, field_types, images, reserved_names, storage_types
-from clusterjobs.spec.module_items import module_item
+from clusterjobs.spec import commands, field_types, reserved_names
+from clusterjobs.spec.keys import container as images
+from clusterjobs.spec.keys import staging as storage_types
+from clusterjobs.spec.keys.environment import module_item
 from clusterjobs.spec.references import variable
 
 P = variable("LR")

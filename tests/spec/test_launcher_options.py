@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from clusterjobs import resources
+from clusterjobs.clusters.parallelcluster.facts import cluster_facts
+from clusterjobs.clusters.parallelcluster.read import read_cluster
 from clusterjobs.errors import InputError
 from clusterjobs.frameworks import option_models
-from clusterjobs.launchers.torchrun_options import Options
-from clusterjobs.parallelcluster.facts import cluster_facts
-from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.plan.plan import Plan
-from clusterjobs.plan.resolve import resolve
+from clusterjobs.launchers.torchrun import Options
+from clusterjobs.sections.plan import Plan
+from clusterjobs.sections.resolve import resolve
+from clusterjobs.sites.policy import load_policy
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.load import Below, Spec, load_spec
-from clusterjobs.spec.policy import load_policy
 
 SPEC = {"name": "a", "cluster": "small", "framework": "torchrun", "script": "t.py"}
 RULES = "rules: [{name: none, message: None., forbid: [torchrun.max_restarts]}]"

@@ -12,14 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterjobs.commands.effective import effective_yaml, single_values
+from clusterjobs.cli.show import effective_yaml, single_values
 from clusterjobs.errors import InputError, Location
 from clusterjobs.frameworks import option_models
-from clusterjobs.spec.added_lists import LISTS
+from clusterjobs.spec.defaults import BaseFile, Queues
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.extends import BaseFile
+from clusterjobs.spec.layers import LISTS
 from clusterjobs.spec.load import Below, Spec, load_spec
-from clusterjobs.spec.selection import Queues
 from clusterjobs.yaml.document import dotted
 
 MINIMAL = {"name": "a", "cluster": "c1", "framework": "command", "command": "./run"}

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.frameworks import option_models
+from clusterjobs.spec.defaults import Queues
 from clusterjobs.spec.load import Below, BrokenSpecError, Spec, load_points, load_spec
 from clusterjobs.spec.references import show
-from clusterjobs.spec.selection import Queues
 
 TEXT = """\
 name: exp

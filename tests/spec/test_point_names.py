@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterjobs.spec import point_names
-from clusterjobs.spec.point_names import canonical, digests, names
+from clusterjobs.spec import points as point_names
+from clusterjobs.spec.points import canonical, digests, names
 from clusterjobs.yaml import document as yaml_document
 
 HOSTILE = st.sampled_from(

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.errors import Problem
+from clusterjobs.spec.keys.sweep import Sweep
 from clusterjobs.spec.layers import Layer, Origin, Source
-from clusterjobs.spec.point_names import canonical
-from clusterjobs.spec.points import make_points
-from clusterjobs.spec.sweep_keys import Sweep
+from clusterjobs.spec.points import canonical, make_points
 from clusterjobs.yaml import document as yaml_document
 
 KEYS = ("args.a", "args.b", "args.c", "args.d")

@@ -10,15 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_linear import steps
 
-from clusterjobs.commands.show import format_problem
+from clusterjobs.admin.policy_settings import settings_of, slurm_lines
+from clusterjobs.console.show import format_problem
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.frameworks import option_models
-from clusterjobs.plan.policies import check_policies
-from clusterjobs.plan.policy_values import JobValues, User
-from clusterjobs.slurm.policy_lines import slurm_lines
-from clusterjobs.slurm.policy_settings import settings_of
+from clusterjobs.sites.policy import SiteRule, load_policy
+from clusterjobs.sites.policy_check import JobValues, User, check_policies
 from clusterjobs.spec.load import load_spec
-from clusterjobs.spec.policy import SiteRule, load_policy
 from clusterjobs.yaml.document import MAX_BYTES, decode
 
 SPEC = "name: a\ncluster: small\nframework: command\ncommand: [./run]\n"

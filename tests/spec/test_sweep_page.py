@@ -6,8 +6,8 @@ import pathlib
 import re
 
 from clusterjobs.frameworks import option_models
+from clusterjobs.spec.keys.sweep import Sweep
 from clusterjobs.spec.load import load_points
-from clusterjobs.spec.sweep_keys import Sweep
 
 PAGE = (pathlib.Path(__file__).parents[2] / "docs" / "spec.md").read_text(encoding="utf-8")
 SECTION = PAGE.partition("\n## sweep\n")[2].partition("\n## ")[0]

@@ -17,12 +17,11 @@ from unittest.mock import patch
 
 import yaml
 
-from clusterjobs.parallelcluster.validation.account_overrides import with_overrides
-from clusterjobs.parallelcluster.validation.default_account import default_account
-from clusterjobs.parallelcluster.validation.moto_gaps import patched_moto
-from clusterjobs.parallelcluster.validation.moto_seed import seed
-from clusterjobs.parallelcluster.validation.offline import offline_environment
-from clusterjobs.parallelcluster.validation.optional_deps import environment
+from clusterjobs.validation.account import with_overrides
+from clusterjobs.validation.default_account import default_account
+from clusterjobs.validation.moto import patched_moto, seed
+from clusterjobs.validation.offline import offline_environment
+from clusterjobs.validation.optional_deps import environment
 
 PCLUSTER = pathlib.Path(sys.executable).with_name("pcluster")
 SUCCEEDED = "Request would have succeeded, but DryRun flag is set."

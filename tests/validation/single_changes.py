@@ -19,11 +19,11 @@ from typing import Any
 import yaml
 
 from clusterjobs import resources
+from clusterjobs.clusters.parallelcluster.read import read_cluster
+from clusterjobs.clusters.parallelcluster.render_config import fit_cluster
 from clusterjobs.errors import Problem
-from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.parallelcluster.render_config import fit_cluster
-from clusterjobs.parallelcluster.validation.check import check_config
-from clusterjobs.parallelcluster.validation.finding import problems
+from clusterjobs.validation.check import check_config
+from clusterjobs.validation.finding import problems
 from clusterjobs.yaml.document import load
 
 HERE = pathlib.Path(__file__).parent

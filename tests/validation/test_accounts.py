@@ -4,8 +4,8 @@ import pytest
 import yaml
 from single_changes import base_text
 
-from clusterjobs.parallelcluster.validation.account_overrides import load_overrides, with_overrides
-from clusterjobs.parallelcluster.validation.default_account import default_account
+from clusterjobs.validation.account import load_overrides, with_overrides
+from clusterjobs.validation.default_account import default_account
 
 WIDE = yaml.safe_load(base_text("wide"))
 
@@ -79,8 +79,8 @@ def test_with_a_real_account_nothing_is_assumed() -> None:
     """moto replaces the real account: it has the seeded resources, and no others."""
     pytest.importorskip("pcluster")
     pytest.importorskip("moto")
-    from clusterjobs.parallelcluster.validation import offline, optional_deps
-    from clusterjobs.parallelcluster.validation.check import check_config, validate_with_aws
+    from clusterjobs.validation import offline, optional_deps
+    from clusterjobs.validation.check import check_config, validate_with_aws
 
     data = yaml.safe_load(base_text("p4d-a100"))
     with optional_deps.quiet(), offline.simulated_account(default_account(data)):

@@ -14,7 +14,7 @@ import yaml
 from single_changes import base_text
 
 from clusterjobs import resources
-from clusterjobs.slurmcluster.detect import is_description
+from clusterjobs.clusters.described.read import is_description
 
 pytestmark = [pytest.mark.aws, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 pytest.importorskip("pcluster")
@@ -30,8 +30,8 @@ CFN_LINT = pathlib.Path(sys.executable).with_name("cfn-lint")
 
 def build(text: str) -> dict[str, Any]:
     """The template, as `pcluster create-cluster` would pass it to CloudFormation."""
-    from clusterjobs.parallelcluster.validation import offline, optional_deps, schema
-    from clusterjobs.parallelcluster.validation.default_account import default_account
+    from clusterjobs.validation import offline, optional_deps, schema
+    from clusterjobs.validation.default_account import default_account
 
     data = yaml.safe_load(text)
     with (

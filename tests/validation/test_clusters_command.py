@@ -7,8 +7,8 @@ import re
 import pytest
 from single_changes import base_text
 
-from clusterjobs.cluster.find import cluster_names
-from clusterjobs.commands.main import run
+from clusterjobs.cli.main import run
+from clusterjobs.clusters.find import cluster_names
 
 Capture = pytest.CaptureFixture[str]
 
@@ -211,7 +211,7 @@ def test_diff_knows_that_a_queue_update_strategy_replaces_nodes(
 def test_diff_without_parallelcluster_finds_the_same_paths(
     capsys: Capture, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from clusterjobs.parallelcluster.validation import optional_deps
+    from clusterjobs.validation import optional_deps
 
     monkeypatch.setattr(optional_deps, "is_installed", lambda: False)
     good = base_text("small")

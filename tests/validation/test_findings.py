@@ -5,8 +5,8 @@ import shutil
 import pytest
 from single_changes import base_text, find_problems
 
-from clusterjobs.commands.validate import _check_shell
-from clusterjobs.parallelcluster.validation.finding import Finding, merge
+from clusterjobs.validation.command import _check_shell
+from clusterjobs.validation.finding import Finding, merge
 
 OS = ("Image", "Os")
 THEIRS = Finding("must be one of", OS, validator="ConfigSchemaValidator")

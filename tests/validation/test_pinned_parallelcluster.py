@@ -10,15 +10,11 @@ import sys
 import pytest
 from parallelcluster_facts import RECORDED, changes
 
-from clusterjobs.parallelcluster import read
-from clusterjobs.parallelcluster.validation import default_account, deprecations, fake_clients
-from clusterjobs.parallelcluster.validation.checks import capacity
-from clusterjobs.parallelcluster.validation.offerings import region_names
-from clusterjobs.parallelcluster.validation.validator_keys import (
-    CLUSTER_VALIDATORS,
-    DUPLICATED_KEYS,
-    KEYS,
-)
+from clusterjobs.clusters.parallelcluster import read
+from clusterjobs.validation import default_account, deprecations, fake_clients
+from clusterjobs.validation import own_checks as capacity
+from clusterjobs.validation.account import region_names
+from clusterjobs.validation.source_map import CLUSTER_VALIDATORS, DUPLICATED_KEYS, KEYS
 
 ROOT = pathlib.Path(__file__).parents[2]
 FACTS = RECORDED.read_text(encoding="utf-8").splitlines()

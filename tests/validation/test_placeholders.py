@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from clusterjobs.commands.main import run
+from clusterjobs.cli.main import run
 
 CONFIG = """\
 Region: us-east-1

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import pytest
 
 from clusterjobs.errors import Problem
-from clusterjobs.parallelcluster.validation.upgrade import upgrade
+from clusterjobs.validation.upgrade import upgrade
 
 CASES = sorted(pathlib.Path(__file__).with_name("upgrades").glob("*.case"))
 

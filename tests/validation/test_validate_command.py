@@ -14,9 +14,9 @@ import pytest
 from single_changes import base_text
 
 from clusterjobs import resources
-from clusterjobs.commands.main import run
-from clusterjobs.parallelcluster.validation import check
-from clusterjobs.parallelcluster.validation.finding import Finding
+from clusterjobs.cli.main import run
+from clusterjobs.validation import check
+from clusterjobs.validation.finding import Finding
 
 EXAMPLES = resources.cluster_configs_dir().parent / "examples"
 SITE = str(EXAMPLES / "site.yaml")

@@ -28,7 +28,7 @@ find_spec = importlib.util.find_spec
 hidden = {FORBIDDEN!r}
 importlib.util.find_spec = lambda name, *more: None if name in hidden else find_spec(name, *more)
 sys.meta_path.insert(0, Forbid())
-from clusterjobs.commands.main import run
+from clusterjobs.cli.main import run
 sys.exit(run(sys.argv[1:]))
 """
 

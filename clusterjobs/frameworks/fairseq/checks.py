@@ -7,12 +7,20 @@ from __future__ import annotations
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.arguments import argument_key, refuse_derived
-from clusterjobs.frameworks.fairseq.argument_rules import ARGUMENT_RULES
-from clusterjobs.frameworks.fairseq.command_line import argument_keys, flag_of
-from clusterjobs.frameworks.fairseq.given import Given
-from clusterjobs.frameworks.fairseq.override_checks import override_findings
-from clusterjobs.frameworks.fairseq.settings import OF_THE_LAUNCHER, Setting, Settings, half_of
-from clusterjobs.frameworks.fairseq.training_rules import TRAINING_RULES
+from clusterjobs.frameworks.fairseq.rules import (
+    ARGUMENT_RULES,
+    TRAINING_RULES,
+    Given,
+    override_findings,
+)
+from clusterjobs.frameworks.fairseq.settings import (
+    OF_THE_LAUNCHER,
+    Setting,
+    Settings,
+    argument_keys,
+    flag_of,
+    half_of,
+)
 from clusterjobs.frameworks.flags import check_arguments, table
 from clusterjobs.frameworks.rules import check_rules
 from clusterjobs.spec.experiment import Experiment

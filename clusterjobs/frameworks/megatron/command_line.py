@@ -12,7 +12,7 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.arguments import argument_key, argument_names, given_arguments
 from clusterjobs.frameworks.base import EXIT_MINUTES, Saving, Task, folder_on_the_node
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.model_keys import Model
+from clusterjobs.spec.keys.model import Model
 from clusterjobs.yaml.document import Path
 
 # Not by its signal handler: under torchrun, the ranks get SIGKILL 30 s after SIGTERM, and

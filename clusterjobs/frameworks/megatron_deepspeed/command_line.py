@@ -6,11 +6,13 @@ Must not know what may be wrong with them. Source of the flags: megatron/argumen
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
 
 from clusterjobs.frameworks.arguments import given_arguments
 from clusterjobs.frameworks.base import JOB_DIR, Task, Variable
-from clusterjobs.frameworks.ds_config import CONFIG_NAME, derived_config, extensions_folder
+from clusterjobs.frameworks.ds_config import CONFIG_NAME, Zero, derived_config, extensions_folder
 from clusterjobs.frameworks.megatron.command_line import (
     ModelFlags,
     batch_arguments,
@@ -18,8 +20,45 @@ from clusterjobs.frameworks.megatron.command_line import (
     model_arguments,
     parallel_arguments,
 )
-from clusterjobs.frameworks.megatron_deepspeed.options import Options
 from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.field_types import Count
+from clusterjobs.spec.model import SpecModel
+
+# ------------------------------------------------------------------ options
+#
+# Megatron-DeepSpeed's own keys of a spec.
+
+
+class ActivationCheckpointing(SpecModel):
+    """Activations computed again in the backward pass, by DeepSpeed's implementation.
+
+    One checkpoint per `layers` layers; `partition` divides it over the tensor ranks, `cpu` moves
+    it to the host's memory.
+    """
+
+    layers: Count = 1
+    partition: bool = False
+    cpu: bool = False
+
+
+def _switch(value: Any) -> Any:
+    if isinstance(value, bool):
+        return {} if value else None
+    if not isinstance(value, (dict, ActivationCheckpointing)):
+        raise ValueError(
+            "expected true, false or a mapping: {layers: 1, partition: true, cpu: false}"
+        )
+    return value
+
+
+class Options(SpecModel):
+    """`zero`, `activation_checkpointing`, and `ds_config` for the keys that are not derived."""
+
+    zero: Zero = Zero(stage=0)
+    activation_checkpointing: Annotated[
+        ActivationCheckpointing | None, BeforeValidator(_switch)
+    ] = None
+    ds_config: dict[str, Any] = Field(default_factory=dict)
 
 
 def derived_arguments(task: Task, options: Options) -> tuple[str, ...]:

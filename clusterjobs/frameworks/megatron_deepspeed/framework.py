@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks.arguments import (
     arguments_of,
     given_arguments,
@@ -26,38 +26,70 @@ from clusterjobs.frameworks.base import (
     Program,
     Task,
 )
-from clusterjobs.frameworks.ds_config import (
-    CONFIG_NAME,
-    Further,
-    check_zero,
-    config_text,
-)
+from clusterjobs.frameworks.ds_config import CONFIG_NAME, Further, check_zero, config_text
 from clusterjobs.frameworks.ds_config_rules import DsConfig
 from clusterjobs.frameworks.flags import check_arguments, table
-from clusterjobs.frameworks.megatron import model_rules as common_rules
-from clusterjobs.frameworks.megatron import schedule_rules
+from clusterjobs.frameworks.megatron import rules as common_rules
+from clusterjobs.frameworks.megatron import rules as schedule_rules
 from clusterjobs.frameworks.megatron.command_line import (
     DERIVED_FROM,
     SAVING,
     origins_of,
     size_hints,
 )
-from clusterjobs.frameworks.megatron.data_paths import data_paths_of
-from clusterjobs.frameworks.megatron_deepspeed import model_rules, silent_rules
+from clusterjobs.frameworks.megatron.foreseen import (
+    VOCAB_MULTIPLE,
+    Flags,
+    data_paths_of,
+    expert_fields,
+    layout_fields,
+    shape_fields,
+)
+from clusterjobs.frameworks.megatron_deepspeed import rules as model_rules
+from clusterjobs.frameworks.megatron_deepspeed import rules as silent_rules
 from clusterjobs.frameworks.megatron_deepspeed.agreement import agree
 from clusterjobs.frameworks.megatron_deepspeed.command_line import (
+    Options,
     derived_arguments,
     environment,
     own_config,
 )
-from clusterjobs.frameworks.megatron_deepspeed.foreseen import foreseen
-from clusterjobs.frameworks.megatron_deepspeed.given import Given, given_of
-from clusterjobs.frameworks.megatron_deepspeed.options import Options
+from clusterjobs.frameworks.megatron_deepspeed.rules import Given, given_of
 from clusterjobs.frameworks.rules import Rule, check_rules
-from clusterjobs.provenance import Provenance
+from clusterjobs.frameworks.torch_foreseen import offload_of
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
 from clusterjobs.yaml.document import Path
+
+# ------------------------------------------------------------------ foreseen
+#
+# What Megatron-DeepSpeed's arguments and options say about memory and speed.
+#
+# Source of the flags: megatron/arguments.py of Megatron-DeepSpeed.
+
+
+_FLASH = ("use_flash_attn", "use_flash_attn_v1", "use_flash_attn_v2", "use_flash_attn_triton")
+
+
+def foreseen(experiment: Experiment, options: Options) -> Foreseen:
+    """Attention is not fused unless a flag says so."""
+    flags = Flags(experiment)
+    model = shape_fields(experiment, "num_key_value_heads")
+    hidden = experiment.model.hidden if experiment.model else None
+    model |= expert_fields(flags, 4 * hidden if hidden else None)
+    layout = {
+        "engine": "megatron-deepspeed",
+        **layout_fields(experiment),
+        "zero": options.zero.stage,
+        "flash": any(flags.has(name) for name in _FLASH),
+        "sequence_parallel": flags.has("sequence_parallel"),
+        "offload": offload_of(options.ds_config),
+    }
+    if options.activation_checkpointing:
+        layout["recompute"] = "full"
+    multiple = flags.count("make_vocab_size_divisible_by") or VOCAB_MULTIPLE
+    return Foreseen(model, layout, multiple)
+
 
 _ITERATION = LogLine(  # the rank that holds the pipeline's last stage writes it
     r"iteration +(?P<step>\d+)/ *(?P<steps>\d+) \| consumed samples: +(?P<samples>\d+) \| .*?"
@@ -148,10 +180,10 @@ def _check_arguments(
 
 
 RULES: tuple[Rule[Given], ...] = (
-    *schedule_rules.RULES,
+    *schedule_rules.SCHEDULE_RULES,
     *common_rules.RULES,
     *model_rules.RULES,
-    *silent_rules.RULES,
+    *silent_rules.SILENT_RULES,
 )
 
 

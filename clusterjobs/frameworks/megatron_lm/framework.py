@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks.arguments import (
     argument_key,
     argument_names,
@@ -26,27 +26,67 @@ from clusterjobs.frameworks.base import (
     Task,
 )
 from clusterjobs.frameworks.flags import check_arguments, table
-from clusterjobs.frameworks.given import GivenArguments
-from clusterjobs.frameworks.megatron import model_rules, schedule_rules
+from clusterjobs.frameworks.megatron import rules as model_rules
+from clusterjobs.frameworks.megatron import rules as schedule_rules
 from clusterjobs.frameworks.megatron.command_line import DERIVED_FROM as COMMON_ORIGINS
 from clusterjobs.frameworks.megatron.command_line import SAVING, origins_of, size_hints
-from clusterjobs.frameworks.megatron.data_paths import data_paths_of
-from clusterjobs.frameworks.megatron_lm import (
-    expert_rules,
-    memory_rules,
-    parallel_rules,
-    run_rules,
+from clusterjobs.frameworks.megatron.foreseen import (
+    VOCAB_MULTIPLE,
+    Flags,
+    data_paths_of,
+    expert_fields,
+    layout_fields,
+    shape_fields,
 )
+from clusterjobs.frameworks.megatron_lm import parallel_rules, run_rules
+from clusterjobs.frameworks.megatron_lm import parallel_rules as expert_rules
+from clusterjobs.frameworks.megatron_lm import run_rules as memory_rules
 from clusterjobs.frameworks.megatron_lm.command_line import (
     DERIVED_FROM,
     derived_arguments,
     environment,
 )
-from clusterjobs.frameworks.megatron_lm.foreseen import foreseen
-from clusterjobs.frameworks.rules import Rule, check_rules
-from clusterjobs.provenance import Provenance
+from clusterjobs.frameworks.rules import GivenArguments, Rule, check_rules
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
+
+# ------------------------------------------------------------------ foreseen
+#
+# What Megatron-LM's arguments say about memory and speed, beside those of both Megatrons.
+#
+# Source of the flags: megatron/training/arguments.py.
+
+
+_FULLY_SHARDED = ("use_custom_fsdp", "use_megatron_fsdp")
+
+
+def foreseen(experiment: Experiment) -> Foreseen:
+    """Transformer Engine is the default, and has flash attention."""
+    flags = Flags(experiment)
+    model = shape_fields(experiment, "num_query_groups")
+    hidden = experiment.model.hidden if experiment.model else None
+    model |= expert_fields(flags, 4 * hidden if hidden else None)
+    layout = {"engine": "megatron-core", **layout_fields(experiment)}
+    is_local = flags.text("transformer_impl") == "local"
+    layout["flash"] = not is_local or flags.has("use_flash_attn")
+    if flags.text("attention_backend") == "unfused":
+        layout["flash"] = False
+    if flags.has("use_torch_fsdp2"):
+        layout |= {"engine": "fsdp", "zero": 3}
+    elif any(flags.has(name) for name in _FULLY_SHARDED):
+        stages = {"optim": 1, "optim_grads": 2, "optim_grads_params": 3}
+        layout["zero"] = stages.get(flags.text("data_parallel_sharding_strategy"), 0)
+    elif flags.has("use_distributed_optimizer"):
+        layout["zero"] = 1
+    if flags.has("grad_reduce_in_bf16"):
+        layout["gradient_bytes"] = 2.0
+    if flags.has("fp8_format"):
+        layout["precision"] = "fp8"
+    if tensor := flags.count("expert_tensor_parallel_size"):
+        layout["expert_tensor"] = tensor
+    multiple = flags.count("make_vocab_size_divisible_by") or VOCAB_MULTIPLE
+    return Foreseen(model, layout, multiple)
+
 
 _ITERATION = LogLine(  # the last rank writes it; the throughput only with --log-throughput
     r"iteration +(?P<step>\d+)/ *(?P<steps>\d+) \| consumed samples: +(?P<samples>\d+) \| .*?"
@@ -63,10 +103,10 @@ _ITERATION = LogLine(  # the last rank writes it; the throughput only with --log
 )
 RULES: tuple[Rule[GivenArguments], ...] = (
     *parallel_rules.RULES,
-    *expert_rules.RULES,
-    *memory_rules.RULES,
+    *expert_rules.EXPERT_RULES,
+    *memory_rules.MEMORY_RULES,
     *run_rules.RULES,
-    *schedule_rules.RULES,
+    *schedule_rules.SCHEDULE_RULES,
     *model_rules.RULES,
 )
 # Not num_layers_per_virtual_pipeline_stage, which counts something else than its key.

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from clusterjobs.report.numbers import duration, number, share
 from clusterjobs.report.run import LostTime, Run
+from clusterjobs.report.tables import duration, number, share
 
 # Each with what a reader should know of it.
 NAMES: dict[LostTime, tuple[str, str]] = {

@@ -18,13 +18,10 @@ from markupsafe import Markup
 
 from clusterjobs.report.compare import TITLE as COMPARISON
 from clusterjobs.report.compare import comparison
-from clusterjobs.report.page.curves import MOST_RUNS, Plot, plots_of
+from clusterjobs.report.page.curves import MOST_RUNS, Plot, plot_data, plots_of
 from clusterjobs.report.page.lost_time import bars
-from clusterjobs.report.page.overview import facts, subtitle
-from clusterjobs.report.page.plot_data import plot_data
-from clusterjobs.report.page.run_tables import attempts_table, rates_table, sources_table
-from clusterjobs.report.page.side_by_side import side_by_side
-from clusterjobs.report.page.summary import sentence, values_table
+from clusterjobs.report.page.overview import facts, sentence, subtitle, values_table
+from clusterjobs.report.page.tables import attempts_table, rates_table, side_by_side, sources_table
 from clusterjobs.report.page.templates import asset, render
 from clusterjobs.report.run import Run
 from clusterjobs.report.tables import Table

@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from clusterjobs.report.records import Quantity, Window
+from clusterjobs.report.logs.records import Quantity, Window
 
 _LARGEST = 1e300  # the difference of two of them is still a number
 _LARGEST_STEP = 2**53  # of the whole numbers that JavaScript has

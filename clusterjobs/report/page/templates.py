@@ -12,7 +12,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from clusterjobs.report.visible import visible
+from clusterjobs.report.tables import visible
 
 _FOLDER = pathlib.Path(__file__).parent
 

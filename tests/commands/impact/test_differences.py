@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterjobs.commands.impact.differences import difference, elided
+from clusterjobs.admin.impact.differences import difference, elided
 
 JOB = """\
 #!/bin/bash

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from clusterjobs.commands.impact.find import Found, find_specs
+from clusterjobs.runs.find_specs import Found, find_specs
 from clusterjobs.yaml.document import MAX_BYTES
 
 SPEC = "name: a\ncluster: small\nframework: command\ncommand: ./run\n"

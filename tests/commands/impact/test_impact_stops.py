@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from clusterjobs.commands.impact import rendering
-from clusterjobs.commands.site_folders import SiteFolders
+from clusterjobs.admin.impact import differences as rendering
+from clusterjobs.sites.folders import SiteFolders
 
 CLUSTERJOBS = str(pathlib.Path(sys.executable).with_name("clusterjobs"))
 SPEC = "name: a{}\ncluster: small\nframework: command\ncommand: ./run\n"

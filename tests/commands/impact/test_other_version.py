@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from clusterjobs.commands.impact.batch import OtherVersion
-from clusterjobs.commands.site_folders import SiteFolders
+from clusterjobs.admin.impact.batch import OtherVersion
 from clusterjobs.errors import InputError
+from clusterjobs.sites.folders import SiteFolders
 
 CLUSTERJOBS = str(pathlib.Path(sys.executable).with_name("clusterjobs"))
 SPEC = "name: a\ncluster: small\nframework: command\ncommand: ./run\n"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks.arguments import arguments_of, refuse_arguments, script_of
 from clusterjobs.frameworks.base import Framework, Program, Task
-from clusterjobs.provenance import Provenance
 from clusterjobs.spec.field_types import Count
 from clusterjobs.spec.model import SpecModel
 

@@ -10,8 +10,8 @@ import math
 
 import pytest
 
-from clusterjobs.report.log import read_log
-from clusterjobs.report.records import Event, Log, Window
+from clusterjobs.report.logs.log import read_log
+from clusterjobs.report.logs.records import Event, Log, Window
 
 
 def read(text: str) -> Log:

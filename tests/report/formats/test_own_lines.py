@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from clusterjobs.report.formats.common import Common
-from clusterjobs.report.log import read_log
-from clusterjobs.report.records import Event, Window
+from clusterjobs.report.logs.formats.common import Common
+from clusterjobs.report.logs.log import read_log
+from clusterjobs.report.logs.records import Event, Window
 
 LINES: dict[str, tuple[int, dict[str, float]]] = {
     "step 12/50 loss 3.4 samples/s 51.2": (12, {"loss": 3.4, "samples_per_second": 51.2}),

@@ -7,10 +7,10 @@ import random
 
 import pytest
 
-from clusterjobs.report.formats.megatron import Megatron
-from clusterjobs.report.lines import clean_lines
-from clusterjobs.report.log import read_log
-from clusterjobs.report.records import Event, Log, Window
+from clusterjobs.report.logs.formats.megatron import Megatron
+from clusterjobs.report.logs.lines import clean_lines
+from clusterjobs.report.logs.log import read_log
+from clusterjobs.report.logs.records import Event, Log, Window
 
 
 def read(text: str) -> Log:

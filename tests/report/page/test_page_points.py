@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import random
 
+from clusterjobs.report.logs.records import Window
 from clusterjobs.report.page.points import Point, points_of, thin, with_gaps
-from clusterjobs.report.records import Window
 
 
 def test_thinned_curve_keeps_every_spike() -> None:

@@ -1,0 +1,1 @@
+"""For admins: site folders, policies, templates, and the impact of changes."""

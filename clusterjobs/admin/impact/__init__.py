@@ -1,0 +1,1 @@
+"""`clusterjobs impact`: what a change does to many specs."""

@@ -1,0 +1,171 @@
+"""clusterjobs policy: lists and tests the rules of a site, and exports them to Slurm."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from clusterjobs.console.show import printable, show_problems, table
+from clusterjobs.errors import one_problem
+from clusterjobs.sites.folders import (
+    POLICY_FILE,
+    SiteFolders,
+    find_site_folders,
+    is_folder,
+    user_folder,
+)
+from clusterjobs.sites.policy_files import site_rules
+
+if TYPE_CHECKING:
+    from clusterjobs.admin.site_tests import Result
+    from clusterjobs.sites.policy import SiteRule
+
+
+_site = click.option(
+    "--site",
+    type=click.Path(path_type=pathlib.Path),
+    help="Use this site folder alone, instead of those that are found.",
+)
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for a script to read.")
+
+
+@click.group()
+def policy() -> None:
+    """The rules of a site for jobs: policy.yaml in a site folder.
+
+    `plan`, `render`, `validate` and `submit` check them. They are advice: Slurm enforces its own
+    settings, which `export --slurm` prints.
+
+    \b
+    Examples:
+      clusterjobs policy list
+      clusterjobs policy test --site our-site
+      clusterjobs policy export --slurm
+    """
+
+
+@policy.command(name="list", short_help="List the rules of all site folders.")
+@_site
+@_json
+def list_(site: pathlib.Path | None, as_json: bool) -> None:
+    """List the rules of all site folders: for which jobs, what they ask, where they are written.
+
+    \b
+    Examples:
+      clusterjobs policy list
+      clusterjobs policy list --site our-site --json | jq '.[].name'
+    """
+    rules = site_rules(_folders(site))
+    if as_json:
+        click.echo(json.dumps([_rule_data(one) for one in rules], indent=2, ensure_ascii=False))
+        return
+    from clusterjobs.sites.policy import demand_text, selection_text
+
+    rows = [
+        [rule.name, rule.action, selection_text(rule), _origin(where), demand_text(rule)]
+        for rule, where in rules
+    ]
+    heading = ["rule", "action", "jobs", "origin", "asks"]
+    if not rows:
+        own = user_folder()
+        click.echo(f"there are no rules: {own / POLICY_FILE if own else POLICY_FILE} may have some")
+        return
+    click.echo(table([heading, *([printable(cell) for cell in row] for row in rows)]))
+
+
+@policy.command(short_help="Check the rules with your example specs.")
+@_site
+@click.option("--update", is_flag=True, help="Write the rules that the examples break now.")
+@_json
+def test(site: pathlib.Path | None, update: bool, as_json: bool) -> int:
+    """Check the example specs in tests/: each must break the rules that its rules.yaml names.
+
+    An example is tests/NAME/spec.yaml. Beside it, rules.yaml has `rules: [name, ...]` and,
+    if it matters, `user: ann` and `groups: [students]`; without it, no rule may be broken.
+    Exit code 1 if an example breaks other rules.
+
+    \b
+    Examples:
+      clusterjobs policy test
+      clusterjobs policy test --site our-site --update
+      clusterjobs policy test --json | jq '.untested'
+    """
+    from clusterjobs.admin import site_tests as policy_tests
+
+    folders = [one for one in _folders(site).folders if SiteFolders((one,)).files(POLICY_FILE)]
+    if not folders:
+        raise one_problem(f"no site folder has a {POLICY_FILE}", hint="name one with --site")
+    rules, results = [], []
+    for folder in folders:
+        of_folder, found = policy_tests.run_examples(folder)
+        rules += policy_tests.untested(of_folder, found)
+        results += found
+    changed = policy_tests.update(results) if update else []
+    if as_json:
+        data = {
+            "examples": [one.as_data() for one in results],
+            "untested": [one.rule.name for one in rules],
+            "updated": [str(file) for file in changed],
+        }
+        click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+    else:
+        _show_results(results, rules, changed)
+    failed = [one for one in results if not one.is_ok]
+    return 1 if len(failed) > len(changed) else 0
+
+
+@policy.command(short_help="Print the settings of Slurm that enforce the rules.")
+@click.option("--slurm", is_flag=True, required=True, help="Lines of slurm.conf and sacctmgr.")
+@click.option("--cluster", metavar="NAME", help="Also the rules that are only for this cluster.")
+@_site
+def export(slurm: bool, cluster: str | None, site: pathlib.Path | None) -> None:  # noqa: ARG001
+    """Print Slurm's settings that enforce the rules, and which rules have none.
+
+    \b
+    Examples:
+      clusterjobs policy export --slurm
+      clusterjobs policy export --slurm --cluster p4d-a100 --site our-site
+    """
+    from clusterjobs.admin.policy_settings import settings_of, slurm_lines
+
+    click.echo(slurm_lines(settings_of(site_rules(_folders(site)), cluster)), nl=False)
+
+
+def _folders(site: pathlib.Path | None) -> SiteFolders:
+    if site is None:
+        return find_site_folders()
+    if not is_folder(site):
+        raise one_problem(f"there is no folder {site}", hint="--site names a site folder")
+    return SiteFolders((site,))
+
+
+def _origin(where: Any) -> str:
+    return f"{where.file}:{where.line}"
+
+
+def _rule_data(one: SiteRule) -> dict[str, Any]:
+    rule, where = one
+    keys = rule.model_dump(exclude_unset=True, mode="json")
+    return {**keys, "action": rule.action, "file": where.file, "line": where.line}
+
+
+def _show_results(
+    results: Sequence[Result], rules: Sequence[SiteRule], changed: Sequence[pathlib.Path]
+) -> None:
+    rows = [["", "example", "as", "must break", "breaks"]]
+    for one in results:
+        expected = ", ".join(sorted(set(one.example.rules))) or "nothing"
+        breaks = "cannot be planned" if one.problems else ", ".join(one.found) or "nothing"
+        verdict = "ok" if one.is_ok else "differs"
+        cells = map(printable, (one.name, one.supposed, expected, breaks))
+        rows.append([verdict, *cells])
+    click.echo(table(rows))
+    show_problems([problem for one in results for problem in one.problems])
+    for rule, where in rules:
+        click.echo(f"no example breaks {rule.name} ({printable(_origin(where))})")
+    for file in changed:
+        click.echo(f"updated {printable(str(file))}")

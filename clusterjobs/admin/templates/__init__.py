@@ -1,0 +1,1 @@
+"""`clusterjobs templates`: shows, changes, checks and tests the templates of a site."""

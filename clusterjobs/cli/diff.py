@@ -1,0 +1,47 @@
+"""clusterjobs diff: what a render would change."""
+
+from __future__ import annotations
+
+import difflib
+import pathlib
+from collections.abc import Iterator
+
+import click
+
+from clusterjobs.console.options import output_option, set_option, spec_argument
+from clusterjobs.console.show import echo_diff
+from clusterjobs.runs.pipeline import load
+from clusterjobs.runs.write import changed_files
+from clusterjobs.sections.render import MANIFEST
+
+_EXAMPLES = """\b
+Examples:
+  clusterjobs diff exp.yaml
+  clusterjobs diff exp.yaml --set nodes=4
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@spec_argument
+@output_option
+@set_option
+def diff(spec: pathlib.Path, output: pathlib.Path, settings: tuple[str, ...]) -> None:
+    """Show, as a diff, what `render` would change in the output folder; write nothing."""
+    outputs = load(spec, settings).outputs()
+    changes = changed_files(output, outputs)
+    for name in changes:
+        if name != MANIFEST:  # it changes with every other file
+            echo_diff(_diff(output / name, outputs.get(name, "")))
+    if not changes:
+        click.echo(f"{output}: nothing would change")
+
+
+def _diff(path: pathlib.Path, new: str) -> Iterator[str]:
+    old = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    return difflib.unified_diff(
+        old.splitlines(),
+        new.splitlines(),
+        str(path) if old else "/dev/null",
+        str(path) if new else "/dev/null",
+        lineterm="",
+    )

@@ -1,0 +1,130 @@
+"""clusterjobs logs: prints the log of a job of a spec, with all its attempts."""
+
+from __future__ import annotations
+
+import pathlib
+
+import click
+
+from clusterjobs.console.options import spec_argument
+from clusterjobs.console.show import printable
+from clusterjobs.errors import InputError, did_you_mean, one_problem
+from clusterjobs.runs.choose_jobs import ChosenLog, NoPointError, chosen_log
+from clusterjobs.runs.follow.one_job import (
+    FollowedJob,
+    LogPrinter,
+    PolledQueue,
+    job_with_id,
+    waiting,
+)
+from clusterjobs.runs.rank_lines import rank_choice
+from clusterjobs.runs.records import job_roles, read_folder, unrecorded_attempts
+from clusterjobs.runs.status.job import no_record_note
+from clusterjobs.slurm.queue import Queued, known_jobs
+
+_EXAMPLES = """\b
+Examples:
+  clusterjobs logs exp.yaml
+  clusterjobs logs exp.yaml 1234 --follow
+  clusterjobs logs exp.yaml --rank 3 --tail 100
+  clusterjobs logs exp.yaml --role server          (of a job with roles)
+  clusterjobs logs sweep.yaml 7
+  clusterjobs logs sweep.yaml lr=3e-4,micro=8 --follow
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@spec_argument
+@click.argument("which", required=False, metavar="[POINT|JOB_ID]")
+@click.option(
+    "--rank",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Print only the lines of rank N, without the launcher's labels.",
+)
+@click.option("--role", metavar="NAME", help="Print the log of this role instead.")
+@click.option(
+    "-n", "--tail", type=click.IntRange(min=0), metavar="N", help="Start with the last N lines."
+)
+@click.option("-f", "--follow", is_flag=True, help="Keep printing until the job has ended.")
+def logs(
+    spec: pathlib.Path,
+    which: str | None,
+    rank: int | None,
+    role: str | None,
+    tail: int | None,
+    follow: bool,
+) -> None:
+    """Print the log of a job of SPEC, with all its attempts.
+
+    POINT is a point of a sweep: its index, its name, or a part of its name. Without POINT or
+    JOB_ID: the log of the newest job; of a sweep, a list of its points.
+    """
+    if role is not None and (follow or rank is not None):
+        raise click.UsageError("--role cannot be combined with --follow or --rank")
+    try:
+        chosen = chosen_log(spec, which)
+    except NoPointError as error:
+        click.echo(error.table, err=True)
+        raise
+    if chosen.unstarted:
+        _print_unstarted(chosen)
+        return
+
+    def new_printer(path: pathlib.Path) -> LogPrinter:
+        labels = None if rank is None else rank_choice(path.parent, rank, chosen.ranks_per_node)
+        return LogPrinter(path, labels, tail)
+
+    job = job_with_id(chosen.job_id, chosen.jobs or ())
+    log = chosen.base / (job.job_id if job else chosen.job_id) / "job.log"
+    if role is not None:
+        LogPrinter(_log_of_role(log.parent, role), None, tail).finish()
+        return
+    if follow:
+        if chosen.jobs is None:
+            click.echo("there is no Slurm here: this is the log as it is now", err=True)
+        FollowedJob(chosen.job_id, chosen.base, new_printer, PolledQueue()).follow()
+    elif log.exists():
+        new_printer(log).finish()
+    else:
+        raise _no_log(chosen, job, log)
+    if chosen.jobs is not None:
+        _note_missing_record(spec, chosen, log.parent)
+
+
+def _print_unstarted(chosen: ChosenLog) -> None:
+    """Print the output of a job that ended before it had a folder."""
+    assert chosen.unstarted
+    note = chosen.unstarted.note(chosen.job_id)
+    if not chosen.unstarted.output:
+        raise one_problem(note, hint=f"scontrol show job {chosen.job_id}")
+    click.echo(printable(note), err=True)
+    LogPrinter(chosen.unstarted.output).finish()
+
+
+def _log_of_role(folder: pathlib.Path, role: str) -> pathlib.Path:
+    roles = {one["role"]: one["log"] for one in job_roles(folder)}
+    if role not in roles:
+        hint = did_you_mean(role, list(roles)) if roles else "roles are in `roles:` of the spec"
+        raise one_problem(f"job {folder.name} has no role {role}", hint=hint)
+    return pathlib.Path(roles[role])
+
+
+def _no_log(chosen: ChosenLog, job: Queued | None, log: pathlib.Path) -> InputError:
+    if job and not job.has_ended:
+        state = waiting(job) or f"job {job.shown_id} is {job.state}"
+        return one_problem(
+            f"{state}; it has no log yet",
+            hint=f"wait for it: clusterjobs logs {chosen.words} --follow",
+        )
+    return one_problem(
+        f"job {chosen.job_id} has no log {log}: it ended before it could write one",
+        hint="its output is in the file of sbatch --output, where it was submitted",
+    )
+
+
+def _note_missing_record(spec: pathlib.Path, chosen: ChosenLog, folder: pathlib.Path) -> None:
+    job = job_with_id(chosen.job_id, known_jobs() or ())
+    if job is None or job.has_ended:
+        for one in unrecorded_attempts(folder, read_folder(folder).attempts):
+            click.echo(no_record_note(chosen.job_id, one.number, str(spec)), err=True)

@@ -1,0 +1,193 @@
+"""The entry point: loads a subcommand when it is called, and handles all errors.
+
+Exit codes: 0 success, 1 invalid input, 2 usage error, 3 internal error.
+"""
+
+from __future__ import annotations
+
+import errno
+import gc
+import importlib
+import io
+import os
+import pathlib
+import platform
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from clusterjobs import __version__
+from clusterjobs.console.show import print_json, problem_data, show_problems
+from clusterjobs.errors import InputError, Problem
+
+# name -> (module, text of --help): --help imports no subcommand.
+_COMMANDS = {
+    "render": ("cli.render", "Write the job script and the config files of a spec."),
+    "plan": ("cli.plan", "Show every derived value with its reason; write nothing."),
+    "advise": (
+        "foresight.advise.command",
+        "Rank layouts and instance types of a job by time or cost.",
+    ),
+    "calibrate": ("foresight.calibrate", "Measure a spec's layout in a short job."),
+    "show": ("cli.show", "Show a spec as it is used: each value, and the file it comes from."),
+    "diff": ("cli.diff", "Show what a render would change."),
+    "site": ("admin.site_command", "Show the site folders in use, or make one."),
+    "clusters": ("cli.clusters", "List, show, compare and upgrade cluster configs."),
+    "templates": (
+        "admin.templates.command",
+        "Show, change, check and test the templates of job scripts.",
+    ),
+    "validate": (
+        "validation.command",
+        "Check specs and ParallelCluster configs without a cluster.",
+    ),
+    "impact": (
+        "admin.impact.command",
+        "Show which specs a change of site, cluster or version affects.",
+    ),
+    "submit": ("cli.submit", "Render a spec and submit it with sbatch."),
+    "run": ("cli.run", "Submit a spec and follow the job until it ends."),
+    "status": ("cli.status", "Show jobs and sweeps: why they wait, run or ended."),
+    "report": ("report.command", "Report what runs achieved: speed, efficiency, lost time."),
+    "results": ("cli.results", "Show the results of a sweep's points in one table."),
+    "logs": ("cli.logs", "Print the log of a job or a point; --follow keeps printing."),
+    "cancel": ("cli.cancel", "Cancel jobs by spec, point of a sweep, or job id."),
+    "policy": (
+        "admin.policy_command",
+        "List and test the rules of your site, or export them to Slurm.",
+    ),
+    "lab": ("lab.command", "Run a temporary real Slurm cluster on this machine."),
+}
+_HIDDEN = {"render-batch": ("admin.impact.batch", "")}  # for other versions, not for people
+
+_EXAMPLES = """\b
+Examples:
+  clusterjobs plan examples/tiny-gpt.yaml
+  clusterjobs render examples/tiny-gpt.yaml -o generated
+  sbatch generated/job.sh
+"""
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        known = _COMMANDS | _HIDDEN
+        if cmd_name not in known:
+            return None
+        module = importlib.import_module(f"clusterjobs.{known[cmd_name][0]}")
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and not args[0].startswith("-") and args[0] not in _COMMANDS | _HIDDEN:
+            from clusterjobs.errors import did_you_mean
+
+            hint = did_you_mean(args[0], list(_COMMANDS))
+            raise click.UsageError(f"no command {args[0]!r}: {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, row[1]) for name, row in _COMMANDS.items()])
+
+
+@click.group(
+    cls=_Commands,
+    epilog=_EXAMPLES,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(__version__, prog_name="clusterjobs")
+def cli() -> None:
+    """Turn one YAML experiment spec into a multi-node training job on a Slurm cluster."""
+
+
+def main() -> None:
+    """Run the command line, and end the process with the exit code."""
+    gc.set_threshold(100_000)  # imports create no garbage: skip the collection
+    os.umask(os.umask(0o077) | 0o002)  # else other users could change the scripts that it writes
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names that a terminal cannot show
+        sys.stdout.reconfigure(errors="backslashreplace")
+    code = run(sys.argv[1:])
+    gc.freeze()  # the process ends: skip the last collection
+    sys.exit(code)
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line and return its exit code. All failures are reported here."""
+    try:
+        result = cli.main(arguments, prog_name="clusterjobs", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.ClickException as error:
+        return report_usage_error(error, arguments)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("stopped", err=True)
+        return 130
+    except Exception as error:
+        return report_failure(error, arguments)
+
+
+# ------------------------------------------------------------------ failures
+#
+# Reports a failure: problems of the input, or an internal error, which is also logged.
+
+
+def report_failure(error: Exception, arguments: list[str]) -> int:
+    """Report it, and return the exit code: 1 for invalid input, 3 for an internal error."""
+    if isinstance(error, InputError):
+        show_problems(error.problems)
+        _print_as_json(error.problems, arguments)
+        return 1
+    if isinstance(error, BrokenPipeError):  # `clusterjobs plan x | head`: the reader has ended
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+        click.echo(f"clusterjobs: cannot write: {error.strerror}", err=True)
+        return 1
+    what = f"internal error, not a mistake in your input: {type(error).__name__}"
+    click.echo(f"clusterjobs: {what}", err=True)
+    _print_as_json([Problem(what)], arguments)
+    try:
+        log = _write_log(error, arguments)
+    except OSError as failure:
+        click.echo(f"  no log could be written: {failure.strerror}", err=True)
+    else:
+        click.echo(f"  what happened is in {log}: please attach it to a report", err=True)
+    return 3
+
+
+def report_usage_error(error: click.ClickException, arguments: list[str]) -> int:
+    """Report wrong arguments or options, and return the exit code."""
+    error.show()
+    _print_as_json([Problem(error.format_message())], arguments)
+    return error.exit_code
+
+
+def _print_as_json(problems: Sequence[Problem], arguments: list[str]) -> None:
+    """With --json, a script reads the problems instead of the result."""
+    own = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    if "--json" in own:
+        print_json({"problems": [problem_data(one) for one in problems]})
+
+
+def _write_log(error: Exception, arguments: list[str]) -> pathlib.Path:
+    """Versions and the traceback, without values, which may be secret."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [
+        f"clusterjobs {__version__}, Python {platform.python_version()}, {platform.system()}",
+        f"command: {arguments[0] if arguments else ''} and {max(0, len(arguments) - 1)} arguments",
+        *(f"  {pathlib.Path(f.filename).name}:{f.lineno} {f.name}: {f.line}" for f in frames),
+        type(error).__name__,
+    ]
+    descriptor, name = tempfile.mkstemp(prefix="clusterjobs-", suffix=".log")
+    os.close(descriptor)
+    log = pathlib.Path(name)
+    log.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return log

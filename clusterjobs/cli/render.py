@@ -1,0 +1,135 @@
+"""clusterjobs render: write the files of a job."""
+
+from __future__ import annotations
+
+import pathlib
+import shlex
+from collections.abc import Sequence
+
+import click
+
+from clusterjobs.cli.summary import summary, sweep_summary
+from clusterjobs.console.options import output_option, set_option, specs_argument, strict_option
+from clusterjobs.console.show import printable, show_problems
+from clusterjobs.console.states import State, state_of, states_table
+from clusterjobs.errors import InputError, Problem
+from clusterjobs.runs.pipeline import Project, load
+from clusterjobs.runs.write import changed_files, recorded_spec, write_outputs
+
+_EXAMPLES = """\b
+Examples:
+  clusterjobs render exp.yaml
+  clusterjobs render exp.yaml -o /fsx/jobs/exp --set nodes=4
+  clusterjobs render exp.yaml --check        (in CI: exit 1 if the files are not current)
+  clusterjobs render --check *.yaml -o jobs  (the files of exp.yaml are in jobs/exp)
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@specs_argument
+@output_option
+@set_option
+@click.option("--check", is_flag=True, help="Write nothing; exit 1 if the files are not current.")
+@strict_option
+@click.option("--force", is_flag=True, help="Overwrite files that clusterjobs did not write.")
+def render(
+    specs: tuple[pathlib.Path, ...],
+    output: pathlib.Path,
+    settings: tuple[str, ...],
+    check: bool,
+    strict: bool,
+    force: bool,
+) -> int:
+    """Write the job script and the config files of SPEC, and print a summary.
+
+    --check takes several specs, and prints one table.
+    """
+    if len(specs) > 1:
+        return _check_all(_folders(specs, output, check), settings)
+    (spec,) = specs
+    project = load(spec, settings)
+    if strict:
+        project.check_strict()
+    outputs = project.outputs()
+    show_problems([*project.warnings, *project.notes])
+    if check:
+        return _check(output, outputs)
+    previous = recorded_spec(output)
+    changes = write_outputs(output, outputs, force)
+    if isinstance(project, Project):
+        click.echo(summary(project.plan))
+    else:
+        click.echo(sweep_summary(project))
+    click.echo()
+    for name in outputs:
+        click.echo(f"  {output / name}{_note(changes.get(name, 'unchanged'))}")
+    for name in sorted(set(changes) - set(outputs)):
+        click.echo(f"  {output / name} (removed: no longer needed)")
+    if previous != recorded_spec(output) and previous:
+        click.echo(f"\n{output} had the files of {printable(previous)}; -o selects another folder")
+    if added := project.fitted.notice(output):
+        click.echo(f"\n{added}")
+    click.echo()
+    for name in project.script_names:
+        click.echo(f"submit it with: sbatch {shlex.quote(str(output / name))}")
+    return 0
+
+
+def _check(output: pathlib.Path, outputs: dict[str, str]) -> int:
+    changes = changed_files(output, outputs)
+    for name, change in changes.items():
+        click.echo(f"{output / name}: {'missing' if change == 'new' else change}", err=True)
+    if not changes:
+        click.echo(f"{output}: current")
+    return 1 if changes else 0
+
+
+# ------------------------------------------------------------------ several specs
+
+
+def _folders(
+    specs: Sequence[pathlib.Path], output: pathlib.Path, check: bool
+) -> dict[pathlib.Path, pathlib.Path]:
+    """The folder of each spec: below `output`, with the spec's name."""
+    folders = {spec: output / spec.stem for spec in specs}
+    if not check:
+        first = shlex.quote(str(specs[0]))
+        what = "several specs are rendered one by one, each into a folder of its own:"
+        raise click.UsageError(f"{what} clusterjobs render {first} -o {folders[specs[0]]}")
+    owner: dict[pathlib.Path, pathlib.Path] = {}
+    for spec, folder in folders.items():
+        if (other := owner.setdefault(folder, spec)) != spec:
+            raise click.UsageError(f"the files of {other} and {spec} would both be in {folder}")
+    return folders
+
+
+def _check_all(folders: dict[pathlib.Path, pathlib.Path], settings: tuple[str, ...]) -> int:
+    problems: list[Problem] = []
+    states: list[State] = []
+    for spec, folder in folders.items():
+        found, state = _state(spec, folder, settings)
+        problems += found
+        states.append(state)
+    show_problems(problems)
+    click.echo(states_table(states))
+    return 0 if all(state.problem == "" for state in states) else 1
+
+
+def _state(
+    spec: pathlib.Path, folder: pathlib.Path, settings: tuple[str, ...]
+) -> tuple[Sequence[Problem], State]:
+    try:
+        project = load(spec, settings)
+        outputs, problems = project.outputs(), project.warnings
+        changes = changed_files(folder, outputs)
+    except InputError as error:
+        return error.problems, state_of(str(spec), error.problems)
+    if changes:
+        name, change = next(iter(changes.items()))
+        what = f"{folder / name}: {'missing' if change == 'new' else change}"
+        return problems, State(str(spec), "not current", what)
+    return problems, state_of(str(spec), problems, "current")
+
+
+def _note(change: str) -> str:
+    return "" if change == "new" else f" ({change})"

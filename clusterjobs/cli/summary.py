@@ -1,0 +1,66 @@
+"""A short summary of a plan, printed after a render."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusterjobs.console.show import table
+from clusterjobs.counted import counted
+from clusterjobs.sections.plan import Plan
+from clusterjobs.slurm.time import in_words, seconds_of
+from clusterjobs.spec.references import show
+
+if TYPE_CHECKING:
+    from clusterjobs.runs.sweep_project import SweepProject
+
+
+def summary(plan: Plan) -> str:
+    """The job, its cluster, and the numbers that matter most."""
+    job, shape, batch = plan.job, plan.placement.shape, plan.batch
+    rows = [
+        ("job", f"{job.name}: {job.title}"),
+        ("cluster", f"{job.cluster}, partition {plan.placement.partition}"),
+        (
+            "ranks",
+            f"{shape.world_size} = nodes {shape.nodes} x ranks per node {shape.ranks_per_node}",
+        ),
+    ]
+    if batch:
+        rows.append(
+            (
+                "batch",
+                f"{batch.global_} = micro {batch.micro} x accumulation "
+                f"{batch.accumulation} x data parallel {plan.parallelism.data}",
+            )
+        )
+    rows += [(role.name, role.where(plan.placement.all_nodes)) for role in plan.roles]
+    if plan.container:
+        rows.append(("container", f"{show(plan.container.image)}, by {plan.container.runtime}"))
+    rows.append(("time limit", _time_limit(job.time_limit)))
+    return table([(f"{name}:", value) for name, value in rows])
+
+
+def sweep_summary(project: SweepProject) -> str:
+    """The points and scripts of a sweep, and the job of its first point."""
+    first = project.points[0]
+    return f"{scripts_table(project)}\n\nthe first point, {first.point.name}\n{summary(first.plan)}"
+
+
+def scripts_table(project: SweepProject) -> str:
+    """The number of points in each script, and why it is a script of its own."""
+    arrays, files = project.arrays, project.script_names
+    scripts = "one script" if len(files) == 1 else f"{len(files)} scripts"
+    rows = [("sweep:", f"{project.name}: {counted(len(project.points), 'point')} in {scripts}")]
+    if len(files) > 1:
+        for file, array in zip(files, arrays, strict=True):
+            points = counted(len(array.table.points), "point")
+            rows.append((f"  {file}", f"{points}: {array.reason}" if array.reason else points))
+    return table(rows)
+
+
+def _time_limit(written: str | None) -> str:
+    """The time limit with its meaning in words: to Slurm, 24:00 is 24 minutes."""
+    if written is None:
+        return "the partition's own; with none, the job may run for ever"
+    seconds = seconds_of(written)
+    return f"{written} ({in_words(seconds)})" if seconds else written

@@ -1,0 +1,1 @@
+"""Clusters: their facts, and the sources of these facts."""

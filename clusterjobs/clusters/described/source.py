@@ -1,0 +1,161 @@
+"""A description of a Slurm cluster as the source of a cluster's facts. No cluster.yaml is written.
+
+It must not know experiments.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from clusterjobs.catalog.gpus import gpu_model_of
+from clusterjobs.clusters.described import description
+from clusterjobs.clusters.described.read import read_description
+from clusterjobs.clusters.described.slurm_nodes import slurm_shape
+from clusterjobs.clusters.facts import (
+    BucketLink,
+    ClusterFacts,
+    Mount,
+    NodeGroup,
+    NodeType,
+    Partition,
+    SiteVariable,
+    Terms,
+)
+from clusterjobs.clusters.source import SlurmShape
+from clusterjobs.errors import Problem
+from clusterjobs.slurm.time import seconds_of
+
+# ------------------------------------------------------------------ facts
+#
+# Makes cluster facts from a description of a Slurm cluster.
+
+
+_TERMS = Terms(
+    node_facts="cluster's description",
+    mounts="shared",
+    max_nodes="the number of nodes",
+    enable_fabric="write its fabric: in the cluster's description",
+    other_version="If the cluster has another Slurm, correct slurm_version in its description",
+)
+_HOME = ("/home",)
+_MIG = re.compile(r"\dg\.(\d{1,3})gb")
+
+
+def cluster_facts(found: description.Description, file: str) -> ClusterFacts:
+    """The facts of a description; its name is by default that of its file."""
+    types = {name: _node_type(name, found.of_type(name)) for name in found.node_types}
+    return ClusterFacts(
+        name=found.name or pathlib.PurePath(file).stem,
+        partitions=tuple(
+            _partition(name, one, types, found) for name, one in found.partitions.items()
+        ),
+        mounts=tuple(Mount(path, kind) for path, kind in (found.shared or {}).items()),
+        mounts_complete=found.shared is not None,
+        shared_folders=_HOME if found.shared is None else (),
+        slurm_version=found.slurm_version,
+        slurm_commands=found.slurm_commands or "",
+        default_partition=found.default_partition or "",
+        write_partition=found.write_partition,
+        master_addr_suffix=found.master_addr_suffix or "",
+        container_program=found.container_program or "",
+        accounts=found.accounts,
+        qos=found.qos,
+        auto_resume=bool(found.auto_resume),
+        terms=_TERMS,
+    )
+
+
+def _partition(
+    name: str,
+    one: description.Partition,
+    types: dict[str, NodeType],
+    found: description.Description,
+) -> Partition:
+    return Partition(
+        name,
+        tuple(
+            _node_group(types[kind], count, one.max_nodes, found.of_type(kind).features)
+            for kind, count in one.nodes.items()
+        ),
+        exclusive=one.exclusive,
+        max_time=seconds_of(one.max_time) if one.max_time else None,
+    )
+
+
+def _node_group(
+    node_type: NodeType, count: int, most: int | None, features: tuple[str, ...]
+) -> NodeGroup:
+    """All nodes of a job are of one type, so a partition's limit is that of each group."""
+    return NodeGroup(
+        node_type.name,
+        node_type,
+        (node_type.name,),
+        count if most is None else min(count, most),
+        node_type.fabric,
+        features,
+        limit="" if most is None or count <= most else "MaxNodes",
+    )
+
+
+def _node_type(name: str, one: description.NodeType) -> NodeType:
+    threads = one.threads_per_core
+    return NodeType(
+        name,
+        cpus=one.cpus,
+        memory_mib=one.memory_mib,
+        gpus=one.gpus,
+        gpu_model=gpu_model_of(one.gpu_model or one.gpu_type or "") or one.gpu_model,
+        gpu_gres_type=one.gpu_type or "",
+        gpu_memory_gib=one.gpu_memory or _memory_of_part(one.gpu_type or ""),
+        fabric=one.fabric or "",
+        fabric_interfaces=one.fabric_interfaces,
+        network_gbps=one.network_gbps,
+        local_disk_gb=one.local_disk_gb,
+        scratch=one.scratch,
+        variables=tuple(
+            SiteVariable(key, each.value, each.reason) for key, each in one.env.items()
+        ),
+        source=one.source,
+        setup=one.setup,
+        request_gpus=one.request_gpus or "",
+        cpus_are_cores=None if threads is None else threads == 1,
+        threads_per_core=threads,
+    )
+
+
+def _memory_of_part(gpu_type: str) -> float | None:
+    """GiB of a part of a GPU by NVIDIA's MIG, whose type says it: `nvidia_a100_3g.20gb`."""
+    found = _MIG.search(gpu_type)
+    return float(found[1]) if found else None
+
+
+class NoFiles(NamedTuple):
+    """A cluster that runs already needs no files of a job."""
+
+    files: Mapping[str, str] = {}
+    problems: tuple[Problem, ...] = ()
+
+    def notice(self, folder: pathlib.Path) -> str:  # noqa: ARG002  # as ClusterFiles has it
+        """Nothing has to be changed in the cluster."""
+        return ""
+
+
+class DescriptionSource:
+    """A description of a Slurm cluster."""
+
+    def __init__(self, text: str, file: str) -> None:
+        """Raises InputError with all problems of the description."""
+        self.description, self.document = read_description(text, file)
+        self.facts = cluster_facts(self.description, file)
+
+    def shape(self) -> SlurmShape:
+        """The nodes and partitions that it stands for."""
+        return slurm_shape(self.facts.name, self.description)
+
+    def fit(self, links: Sequence[BucketLink] = ()) -> NoFiles:
+        """No files: the facts name no service that links folders to buckets."""
+        assert not links
+        return NoFiles()

@@ -1,0 +1,1 @@
+"""ParallelCluster configs as the source of a cluster's facts, and `cluster.yaml`."""

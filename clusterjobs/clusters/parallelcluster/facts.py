@@ -1,0 +1,177 @@
+"""Makes cluster facts from a ParallelCluster config and the catalogue.
+
+This module knows ParallelCluster's conventions: which folders it always shares, the node sizes that
+it gives to Slurm, and where it mounts local disks. It must not know experiments.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeVar
+
+from clusterjobs.catalog.gpus import gres_type
+from clusterjobs.catalog.instances import InstanceType, catalogue_date, find_instance_type
+from clusterjobs.clusters.facts import (
+    ClusterFacts,
+    Lack,
+    Mount,
+    NodeGroup,
+    NodeType,
+    Partition,
+    Terms,
+)
+from clusterjobs.clusters.parallelcluster import config
+from clusterjobs.clusters.parallelcluster.config import S3Access
+from clusterjobs.clusters.parallelcluster.slurm_nodes import (
+    SLURM_COMMANDS,
+    slurm_cpus,
+    slurm_memory,
+)
+
+# ------------------------------------------------------------------ s3 access
+#
+# The buckets that the nodes of a queue may access, by its Iam.S3Access.
+
+
+class S3Rules(NamedTuple):
+    """The entries of Iam.S3Access."""
+
+    rules: tuple[S3Access, ...]
+
+    def lack(self, bucket: str, writes: bool) -> Lack | None:
+        """What is missing, with the entry that would grant it; None if nothing is missing."""
+        entry = f"{{BucketName: {bucket}{', EnableWriteAccess: true' if writes else ''}}}"
+        hint = f"Iam.S3Access of the queue needs {entry}, and the cluster an update"
+        what = self._lack(bucket, writes)
+        return Lack(what, hint) if what else None
+
+    def _lack(self, bucket: str, writes: bool) -> str:
+        """Reading and writing both list the bucket, which a KeyName does not allow."""
+        named = [rule for rule in self.rules if fnmatch.fnmatchcase(bucket, rule.bucket)]
+        whole = [rule for rule in named if not rule.has_key_name]
+        if not named:
+            return "its Iam.S3Access does not name it" if self.rules else "it has no Iam.S3Access"
+        if not whole:
+            return "its Iam.S3Access has a KeyName, with which nothing can be listed"
+        if writes and not any(rule.writes for rule in whole):
+            return "its Iam.S3Access lacks EnableWriteAccess"
+        return ""
+
+
+# Shared, although they are not in SharedStorage.
+_ALWAYS_SHARED = ("/home", "/opt/parallelcluster/shared", "/opt/intel")
+_KINDS = {"FsxLustre": "lustre", "FsxOntap": "ontap", "FsxOpenZfs": "openzfs"}
+_TERMS = Terms(
+    node_facts="catalogue",
+    node_facts_note=f", which has EC2's types of {catalogue_date()},",
+    mounts="SharedStorage",
+    max_nodes="MaxCount",
+    exclusive="JobExclusiveAllocation",
+    capacity="StorageCapacity",
+    enable_fabric="Efa: {Enabled: true} in the compute resource of the cluster's config",
+    one_thread_per_core="DisableSimultaneousMultithreading: true in the compute resource leaves "
+    "them idle, and cpus_per_task counts cores",
+    other_version="If the cluster has another release of ParallelCluster, write it into the "
+    "site.yaml, for example parallelcluster: 3.13.1",
+)
+
+
+def cluster_facts(cluster: config.Cluster) -> ClusterFacts:
+    """The facts of a config."""
+    return ClusterFacts(
+        name=cluster.name,
+        partitions=tuple(map(_partition, cluster.queues)),
+        mounts=tuple(map(_mount, cluster.mounts)),
+        mounts_complete=cluster.mounts_complete,
+        shared_folders=_ALWAYS_SHARED,
+        slurm_version=cluster.slurm_version,
+        bucket_service="FSx for Lustre",
+        slurm_commands=SLURM_COMMANDS,
+        default_partition=cluster.queues[0].name if cluster.queues else "",
+        terms=_TERMS,
+        region=cluster.region or "",
+    )
+
+
+def _partition(queue: config.Queue) -> Partition:
+    return Partition(
+        queue.name,
+        tuple(_node_group(one, queue.capacity_type) for one in queue.compute_resources),
+        exclusive=queue.job_exclusive,
+        local_disk="/" + queue.scratch_dir.strip("/"),
+        max_time=queue.max_time,
+        placeholder=queue.placeholder,
+        bucket_access=None if queue.s3_access is None else S3Rules(queue.s3_access),
+    )
+
+
+def _mount(mount: config.Mount) -> Mount:
+    kind = _KINDS.get(mount.storage_type, mount.storage_type.lower())
+    name = mount.name or mount.storage_type
+    capacity, per_tib = mount.capacity_gib, mount.throughput_per_tib
+    throughput = per_tib * capacity / 1024 if capacity and per_tib else None
+    return Mount(mount.directory, kind, name, capacity, throughput)
+
+
+def _node_group(resource: config.ComputeResource, capacity_type: str) -> NodeGroup:
+    """Of several instance types it is unknown beforehand which one a node will be.
+
+    So of all of them nothing is known where the catalogue lacks one.
+    """
+    names = resource.instance_types
+    found = [find_instance_type(name) for name in names]
+    known = [one for one in found if one] if None not in found else []
+    node_type = _node_type(" or ".join(names), known, resource)
+    return NodeGroup(
+        resource.name,
+        node_type._replace(placeholder=resource.placeholder),
+        names,
+        resource.max_count,
+        "efa" if resource.efa else "ethernet",
+        (*(names if len(names) == 1 else ()), resource.name),
+        purchase=capacity_type,
+    )
+
+
+def _node_type(
+    name: str, types: Sequence[InstanceType], resource: config.ComputeResource
+) -> NodeType:
+    """The smallest of each number: ParallelCluster gives Slurm no more."""
+    if not types:
+        return NodeType(name)
+    fewest = min(types, key=lambda found: found.gpus)
+    interfaces = least(found.efa_interfaces for found in types)
+    slowest = least(found.network_gbps for found in types)
+    device = min(types, key=lambda found: found.accelerators)
+    return NodeType(
+        name,
+        cpus=slurm_cpus(types, resource.disable_smt),
+        memory_mib=slurm_memory(types, resource.schedulable_memory_mib),
+        gpus=fewest.gpus,
+        gpu_model=fewest.gpu_model,
+        gpu_gres_type=gres_type(fewest.gpu_model) if fewest.gpus else "",
+        gpu_memory_gib=fewest.gpu_memory_mib / 1024 if fewest.gpus else None,
+        gpudirect_rdma=all(found.gpudirect_rdma for found in types),
+        fabric={None: "", 0: "ethernet"}.get(interfaces, "efa"),
+        fabric_interfaces=interfaces,
+        network_gbps=slowest,
+        local_disk_gb=min(found.nvme_gb for found in types),
+        accelerator=f"{device.accelerators} {device.accelerator_model}".removeprefix("0 "),
+        accelerator_ranks=device.accelerator_ranks,
+        cpus_are_cores=resource.disable_smt or all(found.threads_per_core == 1 for found in types),
+        neuron_cores=min(found.neuron_cores for found in types),
+    )
+
+
+_Number = TypeVar("_Number", int, float)
+
+
+def least(numbers: Iterable[_Number | None]) -> _Number | None:
+    """The smallest; None (unknown) if one of them is unknown."""
+    known: list[_Number] = []
+    for number in numbers:
+        if number is None:
+            return None
+        known.append(number)
+    return min(known)

@@ -1,0 +1,115 @@
+"""A source of cluster facts: what it reads, and which files it writes for a job.
+
+Only `runs/` and the commands use sources, through this protocol.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from clusterjobs.clusters.facts import BucketLink, ClusterFacts
+from clusterjobs.errors import Problem
+
+# ------------------------------------------------------------------ slurm nodes
+#
+# What Slurm's own configuration says of a cluster: its nodes and partitions, from any source.
+#
+# Data classes only, for a lab that imitates the cluster. `facts.py` has what a plan needs.
+# Theyconf is written.
+
+
+@dataclass(frozen=True)
+class NodeGroup:
+    """Identical nodes: one `NodeName=` line of slurm.conf.
+
+    `real_memory` is in MiB (Slurm's RealMemory), `gres` is "" without GPUs, else `gpu:a100:8`.
+    `static`: the nodes always run. `scratch`: the folder on their own disk; "" if unknown.
+    """
+
+    prefix: str  # "train-dy-p4d-": the node names are prefix + 1 .. prefix + count
+    count: int
+    cpus: int
+    real_memory: int
+    gres: str
+    features: tuple[str, ...]
+    weight: int
+    static: bool
+    threads_per_core: int = 1
+    scratch: str = ""
+
+    @property
+    def hostlist(self) -> str:
+        return f"{self.prefix}[1-{self.count}]" if self.count > 1 else f"{self.prefix}1"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(f"{self.prefix}{number}" for number in range(1, self.count + 1))
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A partition. `exclusive`: `OverSubscribe=EXCLUSIVE`; `max_time` in seconds.
+
+    Groups of one prefix are the same nodes, of which each partition has the first ones.
+    `max_nodes`: the most that one job may have.
+    """
+
+    name: str
+    groups: tuple[NodeGroup, ...]
+    exclusive: bool
+    default: bool
+    max_time: int | None = None
+    max_nodes: int | None = None
+
+
+@dataclass(frozen=True)
+class SlurmShape:
+    """A cluster as its Slurm has it. `shared`: the folders that all nodes share.
+
+    `commands`: the folder of srun and the others on the nodes; "" if they are on every user's PATH.
+    `memory_scheduling`: Slurm divides the nodes' memory. `size_setting`: what limits the nodes of a
+    queue, in the source's own term. `address_suffix`: added to a node's name, it gives the node's
+    address in the fast network.
+    """
+
+    name: str
+    partitions: tuple[Partition, ...]
+    shared: tuple[str, ...] = ()
+    memory_scheduling: bool = False
+    slurm_version: str | None = None
+    commands: str = ""
+    size_setting: str = "nodes"
+    address_suffix: str = ""
+
+
+class ClusterFiles(Protocol):
+    """The files that a source has written for a job, and the problems it found."""
+
+    @property
+    def files(self) -> Mapping[str, str]:
+        """File name -> text, beside the job script: `cluster.yaml`."""
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Problems with the cluster for this job; an error stops the render."""
+
+    def notice(self, folder: pathlib.Path) -> str:
+        """What the user has to change in the cluster before the job starts; "" if nothing.
+
+        `folder` is the folder of the files.
+        """
+
+
+class ClusterSource(Protocol):
+    """The description of one cluster."""
+
+    facts: ClusterFacts
+
+    def shape(self) -> SlurmShape:
+        """The cluster as a lab imitates it. Raises InputError if what that needs is unknown."""
+
+    def fit(self, links: Sequence[BucketLink] = ()) -> ClusterFiles:
+        """The files for a job that needs these links. Raises InputError if that is impossible."""

@@ -1,1 +1,0 @@
-"""The command line, one file per subcommand. Only this package reads, writes and prints."""

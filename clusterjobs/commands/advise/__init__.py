@@ -1,1 +1,0 @@
-"""clusterjobs advise: layouts and clusters ranked by time or cost."""

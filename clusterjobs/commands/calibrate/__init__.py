@@ -1,1 +1,0 @@
-"""clusterjobs calibrate: measures one layout of a spec in a short job."""

@@ -1,1 +1,0 @@
-"""Follows jobs to their end: the queue, the log, Ctrl-C."""

@@ -1,1 +1,0 @@
-"""Foresight of a planned job: memory, speed, time and cost, shown by `plan` and warned of."""

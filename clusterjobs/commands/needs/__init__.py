@@ -1,1 +1,0 @@
-"""Reads the specs that a spec needs into a graph, and draws it."""

@@ -1,1 +1,0 @@
-"""clusterjobs report: what runs achieved, from their logs."""

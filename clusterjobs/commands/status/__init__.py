@@ -1,1 +1,0 @@
-"""clusterjobs status: one view of jobs and sweeps."""

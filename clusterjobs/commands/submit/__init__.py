@@ -1,1 +1,0 @@
-"""Submits specs and sweeps: what is missing, under a lock, with a record."""

@@ -1,1 +1,0 @@
-"""A sweep for the commands: its points, their plans, scripts and jobs."""

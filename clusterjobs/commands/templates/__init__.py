@@ -1,1 +1,0 @@
-"""The commands that show, change and check the templates of job scripts."""

@@ -1,0 +1,1 @@
+"""What people see on a terminal: problems, tables, colours, options of commands."""

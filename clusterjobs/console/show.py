@@ -1,0 +1,148 @@
+"""Formats problems and tables, with styles on a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+
+from clusterjobs.errors import Problem
+
+_MAX_SOURCE = 120
+_MAX_SHOWN = 100
+_POINTS_SHOWN = 3
+
+
+def show_problems(problems: Iterable[Problem]) -> None:
+    """Print each problem with its position, source line, caret and hint to standard error.
+
+    Those of a file that several others use are printed once.
+    """
+    shown = list(dict.fromkeys(problems))
+    only = ""
+    if len(shown) > _MAX_SHOWN:
+        only = f"; the first {_MAX_SHOWN} of {len(shown):,} messages are shown"
+        shown.sort(key=lambda problem: problem.warning)  # errors first
+    for problem in shown[:_MAX_SHOWN]:
+        click.echo(format_problem(problem), err=True)
+    errors = sum(not problem.warning for problem in shown)
+    if errors > 1:
+        click.echo(f"{errors:,} problems{only}", err=True)
+
+
+def format_problem(problem: Problem) -> str:
+    """One problem as text, with styles; `click.echo` removes them if there is no terminal."""
+    level = "info: " if problem.info else "warning: " if problem.warning else ""
+    kind = styled(level, fg="yellow") if level else ""
+    place = styled(printable(str(problem.where)), bold=True) + " " if problem.where else ""
+    path = f"{printable(problem.path)}: " if problem.path else ""
+    source = problem.validator or (printable(str(problem.rule)) if problem.rule else "")
+    by = f" [{source}]" if source else ""
+    lines = [f"{place}{kind}{path}{printable(problem.what)}{by}"]
+    lines += _source_lines(problem)
+    if problem.points:
+        lines.append("   " + printable(_in_points(problem.points)))
+    if problem.hint:
+        lines.append(styled("   hint: ", fg="cyan") + printable(problem.hint))
+    return "\n".join(lines)
+
+
+def _in_points(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return f"in the point {names[0]}"
+    shown = [*names[:_POINTS_SHOWN], *(["..."] if len(names) > _POINTS_SHOWN else [])]
+    return f"in {len(names):,} points: {', '.join(shown)}"
+
+
+def problem_data(problem: Problem) -> dict[str, Any]:
+    """One problem as data. Names are stable across versions."""
+    where = problem.where
+    return {
+        "file": where.file if where else None,
+        "line": where.line if where else None,
+        "column": where.column if where else None,
+        "path": problem.path,
+        "level": "info" if problem.info else "warning" if problem.warning else "error",
+        "what": problem.what,
+        "hint": problem.hint,
+        "validator": problem.validator,
+        "rule": problem.rule and problem.rule._asdict(),
+        "points": list(problem.points),
+    }
+
+
+def print_json(data: Any) -> None:
+    """Print data for a script to read: in ASCII, which every terminal's encoding has."""
+    click.echo(json.dumps(data, indent=2))
+
+
+def styled(text: str, **style: Any) -> str:
+    """The text with a style, unless NO_COLOR is set (no-color.org)."""
+    return text if os.environ.get("NO_COLOR") else click.style(text, **style)
+
+
+def _source_lines(problem: Problem) -> list[str]:
+    where = problem.where
+    if where is None or not where.source.strip():
+        return []
+    first = max(0, where.column - 1 - _MAX_SOURCE // 2) if len(where.source) > _MAX_SOURCE else 0
+    source = where.source[first : first + _MAX_SOURCE]
+    start = where.column - 1 - first
+    caret = "^" * max(1, min(where.width, len(source) - start))
+    margin = f"{where.line:>5}"
+    return [
+        f"{margin} | {printable(source)}",
+        f"{'':>{len(margin)}} | {_blank(source[:start])}{styled(caret, fg='red')}",
+    ]
+
+
+def printable(text: str, kept: str = "") -> str:
+    """Without characters that change the terminal, except `kept`, and without broken bytes."""
+    if text.isprintable():
+        return text
+    return "".join(
+        "?" if unicodedata.category(c) in ("Cc", "Cf", "Cs") and c not in kept else c for c in text
+    )
+
+
+def _blank(text: str) -> str:
+    """Spaces of the width of the text: wide characters take two columns."""
+    return "".join("  " if unicodedata.east_asian_width(c) in "WF" else " " for c in text)
+
+
+_WIDE = 44
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """A table with aligned columns.
+
+    A very wide cell moves the rest of its row to the next line.
+    """
+    if not rows:
+        return ""
+    columns = range(len(rows[0]) - 1)
+    widths = [max([len(row[i]) for row in rows if len(row[i]) <= _WIDE] or [0]) for i in columns]
+    return "\n".join(_row(row, widths).rstrip() for row in rows)
+
+
+def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
+    text, indent = "", 0
+    for cell, width in zip(cells[:-1], widths, strict=True):
+        indent += width + 2
+        text += cell.ljust(width) + "  "
+        if len(cell) > width and cells[-1]:
+            text += "\n" + " " * indent
+    return text + cells[-1]
+
+
+_DIFF_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def echo_diff(lines: Iterable[str]) -> None:
+    """Print a unified diff, in colour on a terminal."""
+    for line in lines:
+        click.echo(styled(printable(line), fg=_DIFF_COLOURS.get(line[:1])))

@@ -1,0 +1,1 @@
+"""`clusterjobs advise`: layouts and node types, ranked by time or cost."""

@@ -1,0 +1,203 @@
+"""clusterjobs advise: layouts, node types and node counts, ranked by time or cost."""
+
+from __future__ import annotations
+
+import math
+import pathlib
+from typing import NamedTuple
+
+import click
+
+from clusterjobs.console.options import set_option, spec_argument
+from clusterjobs.console.show import print_json
+from clusterjobs.errors import one_problem
+from clusterjobs.models.gpus import find_gpu
+from clusterjobs.models.records import Gpu
+
+_EXAMPLES = """\b
+Examples:
+  clusterjobs advise exp.yaml
+  clusterjobs advise exp.yaml --by cost --nodes 4,8,16
+  clusterjobs advise exp.yaml --clusters p4d-a100,p5-h100 --plot pareto.png
+  clusterjobs advise exp.yaml --gpu A100-80 --gpus 64      (without a cluster)
+  clusterjobs advise exp.yaml --write                      (the first layout, into exp.yaml)
+  clusterjobs advise exp.yaml --json | jq '.options[0].set[]'
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@spec_argument
+@set_option
+@click.option("--by", type=click.Choice(["time", "cost"]), default="time", show_default=True)
+@click.option("--nodes", metavar="N,N", help="Try these numbers of nodes: 4,8,16.")
+@click.option("--clusters", metavar="NAME,NAME", help="Try the node types of these clusters.")
+@click.option("--gpu", metavar="GPU", help="Suppose this GPU, without a cluster: A100-80, H100-80.")
+@click.option("--gpus", type=click.IntRange(1, 100_000), help="With --gpu: how many.")
+@click.option(
+    "--gpus-per-node", type=click.IntRange(1, 72), help="With --gpu: GPUs of a node, by default 8."
+)
+@click.option(
+    "--fabric-gbps", type=float, help="With --gpu: Gbit/s of a node's network, by default 400."
+)
+@click.option(
+    "--top", type=click.IntRange(1, 50), default=8, show_default=True, help="Show so many."
+)
+@click.option("--write", is_flag=True, help="Write the first option's settings into SPEC.")
+@click.option("--pareto", is_flag=True, help="Draw time against cost in the terminal.")
+@click.option(
+    "--plot",
+    type=click.Path(path_type=pathlib.Path, dir_okay=False),
+    metavar="FILE",
+    help="Draw it into a .png or .svg; needs matplotlib.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for a script to read.")
+def advise(
+    spec: pathlib.Path,
+    settings: tuple[str, ...],
+    by: str,
+    nodes: str | None,
+    clusters: str | None,
+    gpu: str | None,
+    gpus: int | None,
+    gpus_per_node: int | None,
+    fabric_gbps: float | None,
+    top: int,
+    write: bool,
+    pareto: bool,
+    plot: pathlib.Path | None,
+    as_json: bool,
+) -> int:
+    """Rank layouts of the job in SPEC that keep its global batch and precision.
+
+    Layouts: tensor, pipeline and sequence parallelism, ZeRO, micro batch, recomputation. With
+    --nodes and --clusters also numbers of nodes and instance types. Those within the model's error
+    are ties.
+    """
+    from clusterjobs.foresight.advise.advise import advice_of
+    from clusterjobs.foresight.advise.report import advice_data, advice_text
+
+    if write and (clusters or gpu):
+        other = "--clusters" if clusters else "--gpu"
+        raise click.UsageError(f"--write, {other}: write the one that you choose by hand")
+    if write and settings:
+        raise click.UsageError("--write, --set: the options rest on values that SPEC does not have")
+    request = parse_request(by, nodes, clusters, gpu, gpus, gpus_per_node, fabric_gbps, top)
+    advice = advice_of(spec, settings, request)
+    if write and advice.point:
+        raise one_problem(
+            "--write: the best layout of one point may not be that of the others",
+            hint="choose one, and write it into the spec by hand",
+        )
+    if plot:
+        from clusterjobs.foresight.advise.report import write_plot
+
+        write_plot(plot, advice)
+    if as_json:
+        print_json(advice_data(advice))
+    else:
+        click.echo(advice_text(advice))
+        if pareto:
+            from clusterjobs.foresight.advise.report import terminal_plot
+
+            click.echo(f"\n{terminal_plot(advice.found.candidates)}")
+    if plot:
+        click.echo(f"wrote {plot}", err=True)
+    if not advice.options:
+        click.echo("no layout of this job fits; see what was ruled out", err=True)
+        return 1
+    if write:
+        from clusterjobs.foresight.advise.choices import write_settings
+
+        write_settings(spec, advice.options[0].settings)
+        click.echo(f"wrote {spec}", err=True)
+    return 0
+
+
+# ------------------------------------------------------------------ request
+#
+# What the command line of advise asks for, checked.
+
+
+MOST_NODES, MOST_NUMBERS = 16_384, 64
+PER_NODE, GBPS = 8, 400.0
+
+
+class Hardware(NamedTuple):
+    """GPUs without a cluster."""
+
+    gpu: Gpu
+    gpus: int
+    per_node: int
+    gbps: float
+
+
+class Request(NamedTuple):
+    """The options of one call."""
+
+    by_cost: bool
+    nodes: tuple[int, ...]
+    clusters: tuple[str, ...]
+    hardware: Hardware | None
+    top: int
+
+
+def parse_request(
+    by: str,
+    nodes: str | None,
+    clusters: str | None,
+    gpu: str | None,
+    gpus: int | None,
+    per_node: int | None,
+    gbps: float | None,
+    top: int,
+) -> Request:
+    """Raises UsageError for options that do not belong together, and InputError for values."""
+    if gpu is None and any(one is not None for one in (gpus, per_node, gbps)):
+        raise click.UsageError("--gpus, --gpus-per-node, --fabric-gbps: only with --gpu")
+    if gpu and clusters:
+        raise click.UsageError("--gpu, --clusters: choose one of them")
+    if gpu and nodes:
+        raise click.UsageError("--gpu, --nodes: --gpus gives the number")
+    named = tuple(one.strip() for one in clusters.split(",")) if clusters is not None else ()
+    if "" in named:
+        raise click.UsageError("--clusters: a name is empty, write p4d-a100,p5-h100")
+    hardware = _hardware(gpu, gpus, per_node, gbps) if gpu is not None else None
+    return Request(by == "cost", _numbers(nodes), named, hardware, top)
+
+
+def _hardware(name: str, gpus: int | None, per_node: int | None, gbps: float | None) -> Hardware:
+    gpu = find_gpu(name)
+    if gpu is None or (_size(name) and _size(name) != f"{gpu.memory_gib:g}"):
+        raise one_problem(
+            f"--gpu: {name} is unknown",
+            hint="write its name and GiB: V100-32, A100-40, A100-80, H100-80, H200-141, B200-180",
+        )
+    if gpus is None:
+        raise click.UsageError("--gpu needs --gpus, how many: --gpu A100-80 --gpus 64")
+    size = per_node or min(PER_NODE, gpus)
+    if gpus % size:
+        what = f"--gpus: {gpus} is not a multiple of the {size} GPUs of a node"
+        raise one_problem(what, hint=f"--gpus {gpus // size * size or size}, or --gpus-per-node")
+    rate = GBPS if gbps is None else gbps
+    if not (math.isfinite(rate) and 0 < rate <= 100_000):
+        hint = "Gbit/s of a node's network, for example 400"
+        raise one_problem(f"--fabric-gbps: {rate:g} is no rate", hint=hint)
+    return Hardware(gpu, gpus, size, rate)
+
+
+def _size(name: str) -> str:
+    return name.partition("-")[2]
+
+
+def _numbers(text: str | None) -> tuple[int, ...]:
+    if text is None:
+        return ()
+    parts = [one.strip() for one in text.split(",")]
+    is_valid = all(one.isascii() and one.isdigit() and len(one) < 7 for one in parts)
+    numbers = tuple(map(int, parts)) if is_valid else (0,)
+    if not all(1 <= one <= MOST_NODES for one in numbers) or len(numbers) > MOST_NUMBERS:
+        raise one_problem(
+            f"--nodes: {text[:80]!r} is no list of numbers of nodes",
+            hint=f"up to {MOST_NUMBERS} numbers from 1 to {MOST_NODES:,}: --nodes 4,8,16",
+        )
+    return numbers

@@ -1,0 +1,253 @@
+"""Runs or reads the job of a calibration, and makes a measurement of its log."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import math
+import pathlib
+import sys
+from collections.abc import Sequence
+
+import click
+
+from clusterjobs.console.options import force_option, set_option, spec_argument
+from clusterjobs.console.show import print_json
+from clusterjobs.errors import one_problem
+from clusterjobs.foresight.job import ForeseenJob, Unknown, foreseen_job, steps_argument
+from clusterjobs.foresight.measured import Measurement, measured_key, store
+from clusterjobs.report.logs.log import read_log
+from clusterjobs.report.make_run import make_run
+from clusterjobs.report.read import blocks_of, formats_of
+from clusterjobs.report.run import Job
+from clusterjobs.runs.folders import job_folders
+from clusterjobs.runs.job_folders import logs_folder
+from clusterjobs.runs.pipeline import Project, load_project
+from clusterjobs.runs.write import write_outputs
+from clusterjobs.spec.load import Spec
+from clusterjobs.spec.references import as_text
+from clusterjobs.yaml.document import dotted
+
+# ------------------------------------------------------------------ short job
+#
+# Makes a short job of a spec: the same layers and micro batch, few nodes, few steps.
+
+
+TIME_LIMIT = "00:20:00"
+SUFFIX = "-calibration"
+
+
+def short_settings(spec: Spec, job: ForeseenJob, steps: int, nodes: int | None) -> list[str]:
+    """What `--set` must say for the short job. Raises InputError if a layout needs more nodes."""
+    layout, experiment = job.layout, spec.experiment
+    ranks = layout.tensor * layout.pipeline * layout.context
+    least = math.ceil(ranks / layout.gpus_per_node)
+    number = nodes or least
+    gpus = number * layout.gpus_per_node
+    if gpus % ranks:
+        what = f"{gpus} GPUs of {number} nodes cannot be divided by the {ranks} of one copy"
+        raise one_problem(what, hint=f"--nodes {least}")
+    accumulation = min(int(layout.micro_batches), max(1, 2 * layout.pipeline))
+    batch = layout.micro_batch * accumulation * (gpus // ranks)
+    settings = [
+        f"name={experiment.name}{SUFFIX}",
+        f"nodes={number}",
+        f"time_limit={TIME_LIMIT}",
+        f"batch.micro={layout.micro_batch}",
+        f"batch.global={batch}",
+    ]
+    if experiment.batch and experiment.batch.accumulation is not None:
+        settings.append(f"batch.accumulation={accumulation}")
+    return settings + _length(spec, job, steps, batch) + _own_folders(spec)
+
+
+def _length(spec: Spec, job: ForeseenJob, steps: int, batch: int) -> list[str]:
+    """The program's own argument decides how long it runs."""
+    found = steps_argument(spec.experiment)
+    if found is None:
+        raise one_problem(
+            "no argument says how many steps the program makes",
+            spec.source.locate(("args",)),
+            hint="add one to args, as train-iters or max-steps, or measure a log: --log job.log",
+        )
+    path, unit = found
+    amount = {
+        "steps": steps,
+        "samples": steps * batch,
+        "tokens": steps * batch * job.model.sequence,
+    }
+    return [f"{dotted(path)}={amount[unit]}"]
+
+
+def _own_folders(spec: Spec) -> list[str]:
+    """Checkpoints of the short job must never mix with those of the real one."""
+    wanted = spec.experiment.checkpoints
+    if wanted is None or SUFFIX in wanted.path:
+        return []
+    written = as_text(wanted.path)
+    if str(spec.merged.data.get("checkpoints", {}).get("path", "")).find("name }}") >= 0:
+        return []  # the name is part of the path
+    return [f"checkpoints.path={written.rstrip('/')}{SUFFIX}"]
+
+
+def short_project(
+    spec: pathlib.Path, settings: Sequence[str], steps: int, nodes: int | None
+) -> Project:
+    """The short job. Raises InputError."""
+    whole = load_project(spec, settings)
+    more = short_settings(whole.spec, job_of(whole), steps, nodes)
+    return load_project(spec, [*settings, *more])
+
+
+def job_of(project: Project) -> ForeseenJob:
+    """The job of a project; CPUs count as GPUs where a node has none. Raises InputError."""
+    facts, configs = project.source.facts, project.configs
+    found = foreseen_job(project.plan, project.spec, facts, configs, with_cpus=True)
+    if isinstance(found, Unknown):
+        raise one_problem(found.why, project.spec.source.locate(()), hint=found.hint)
+    return found
+
+
+def write(project: Project, output: pathlib.Path, force: bool) -> None:
+    """Write the files of the short job. Raises InputError."""
+    write_outputs(output, project.outputs(), force)
+
+
+def of_run(
+    spec: pathlib.Path, project: Project, output: pathlib.Path, force: bool
+) -> tuple[int, Measurement | None]:
+    """Submit the short job, follow it, and read its log; the job's exit code."""
+    from clusterjobs.cli.run import run_job
+
+    code = run_job(spec, project, output, force, ())
+    if code:
+        return code, None
+    logs = logs_folder(as_text(project.spec.experiment.logs.path))
+    own = [one for one in job_folders(logs) if one.plan.get("name") == project.plan.job.name]
+    if not own:
+        raise one_problem(f"the short job left no folder in {logs}", hint="see its log, and --log")
+    log = own[-1].path / "job.log"
+    return 0, _measurement(project, log)
+
+
+def of_log(spec: pathlib.Path, settings: Sequence[str], log: pathlib.Path) -> Measurement:
+    """A measurement from the log of the job in the spec. Raises InputError."""
+    return _measurement(load_project(spec, settings), log)
+
+
+def _measurement(project: Project, log: pathlib.Path) -> Measurement:
+    job = job_of(project)
+    layout = job.layout
+    formats = formats_of(project.spec.experiment.report)
+    known = Job(batch=layout.global_batch, sequence=job.model.sequence, gpus=layout.gpus)
+    run = make_run(read_log(blocks_of(log), formats), known)
+    if "seconds" not in run.rates:
+        why = run.no_steady_state or "it has no step with a speed"
+        hint = "log each step, with samples/s: or step time: ... ms in the line"
+        raise one_problem(f"{log}: {why}", hint=hint)
+    return Measurement(
+        measured_key(job),
+        layout.gpus,
+        layout.global_batch,
+        layout.nodes,
+        run.rates["seconds"].median,
+        run.peak_memory_gib,
+        run.rates["seconds"].count,
+        datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+        f"{project.plan.job.cluster}: {job.nodes.node_type}",
+    )
+
+
+def store_measurement(found: Measurement) -> pathlib.Path:
+    return store([found])
+
+
+# ------------------------------------------------------------------ command
+#
+# clusterjobs calibrate: measures a spec's layout in a short job, and stores what it found.
+
+
+_EXAMPLES = """\b
+Examples:
+  clusterjobs calibrate exp.yaml                 (one node, 20 steps)
+  clusterjobs calibrate exp.yaml --steps 50 --nodes 2
+  clusterjobs calibrate exp.yaml --render        (only the files; submit them yourself)
+  clusterjobs calibrate exp.yaml --log /fsx/logs/exp/1234/job.log
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@spec_argument
+@set_option
+@click.option(
+    "--steps", type=click.IntRange(5, 1000), default=20, show_default=True, help="Steps to measure."
+)
+@click.option("--nodes", type=click.IntRange(1, 1000), help="Nodes; by default as few as it needs.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=pathlib.Path, file_okay=False),
+    default=pathlib.Path("generated-calibration"),
+    show_default=True,
+    help="The folder for the files of the short job.",
+)
+@force_option
+@click.option("--render", is_flag=True, help="Write the files of the short job; do not submit it.")
+@click.option(
+    "--log",
+    type=click.Path(path_type=pathlib.Path, dir_okay=False),
+    metavar="FILE",
+    help="Read this log of the job in SPEC instead of running one.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the measurement as JSON.")
+def calibrate(
+    spec: pathlib.Path,
+    settings: tuple[str, ...],
+    steps: int,
+    nodes: int | None,
+    output: pathlib.Path,
+    force: bool,
+    render: bool,
+    log: pathlib.Path | None,
+    as_json: bool,
+) -> int:
+    """Run a few steps of SPEC on as few nodes as it needs, and store the measured step time and
+    memory.
+
+    `plan` and `advise` then use them for this model, layout, GPU and framework. The short job has
+    the spec's layers and micro batch, a name and checkpoints of its own, and a time limit of 20
+    minutes.
+    """
+
+    if log and (render or nodes):
+        raise click.UsageError("--log reads a job that has run: remove --render and --nodes")
+    if log:
+        found = of_log(spec, settings, log)
+    else:
+        project = short_project(spec, settings, steps, nodes)
+        if render:
+            write(project, output, force)
+            click.echo(f"submit it with: sbatch {output / 'job.sh'}")
+            click.echo(
+                f"then: clusterjobs calibrate {spec} --log .../job.log, with its --set values"
+            )
+            return 0
+        # With --json, the log of the job goes where messages go.
+        with contextlib.redirect_stdout(sys.stderr if as_json else sys.stdout):
+            code, measured = of_run(spec, project, output, force)
+        if measured is None:
+            click.echo("the short job did not complete: nothing is stored", err=True)
+            return code or 1
+        found = measured
+    file = store_measurement(found)
+    if as_json:
+        print_json({**found._asdict(), "stored": str(file)})
+    else:
+        click.echo(_summary(found))
+        click.echo(f"stored in {file}")
+    return 0
+
+
+def _summary(found: Measurement) -> str:
+    memory = f"{found.peak_gib:.3g} GiB a GPU" if found.peak_gib else "no memory in the log"
+    return f"step {found.step_seconds:.3g} s (median of {found.steps} steps), {memory}"

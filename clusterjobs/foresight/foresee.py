@@ -1,0 +1,227 @@
+"""The foresight of one job: memory, speed, time and cost put together.
+
+Pure: the texts of site.yaml and the measurements are passed in. It must not know how it is shown.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from clusterjobs.catalog.prices import find_price
+from clusterjobs.foresight.formulas.memory import Memory, estimate_memory
+from clusterjobs.foresight.formulas.memory_parts import count_parameters
+from clusterjobs.foresight.formulas.speed import Speed, estimate_speed
+from clusterjobs.foresight.formulas.training_time import (
+    FAILURES,
+    GIB,
+    Cost,
+    HourlyPrice,
+    Saves,
+    TrainingTime,
+    best_interval,
+    checkpoint_bytes,
+    cost_of,
+    save_seconds,
+    training_time,
+)
+from clusterjobs.foresight.job import ForeseenJob, Nodes
+from clusterjobs.foresight.measured import Measurement, narrowed_memory, narrowed_speed
+from clusterjobs.models.records import Range
+
+if TYPE_CHECKING:
+    from clusterjobs.sites.values import SitePrice
+
+
+# ------------------------------------------------------------------ prices
+#
+# Finds the price of a job's nodes: the site's own first, then the catalogue's.
+#
+# A price is used only for its own region and way to buy. Else there is none, and the reason is
+# said.
+
+
+def price_of(nodes: Nodes, sites: Sequence[tuple[str, str]]) -> HourlyPrice | str:
+    """The price, or why there is none. `sites`: (file, text) of each site.yaml.
+
+    Raises InputError for prices in a site.yaml that are wrong.
+    """
+    if own := _site_price(nodes, sites):
+        where = own.region or f"cluster {own.cluster}"
+        return HourlyPrice(own.usd_per_hour, where, own.purchase or "", own.date, own.source)
+    if not nodes.region:
+        return f"no price: the region of {nodes.cluster} is unknown; site.yaml can give prices"
+    if not nodes.purchase:
+        return f"no price: it is unknown how {nodes.node_type} is paid for"
+    listed = find_price(nodes.node_type, nodes.region, nodes.purchase)
+    if listed is None:
+        what = f"{nodes.node_type} in {nodes.region}, {nodes.purchase}"
+        return f"no price of {what}; site.yaml can give one under `prices`"
+    return HourlyPrice(
+        listed.usd_per_hour, listed.region, listed.purchase, listed.date, listed.source
+    )
+
+
+def _site_price(nodes: Nodes, sites: Sequence[tuple[str, str]]) -> SitePrice | None:
+    if not any("prices" in text for _, text in sites):
+        return None
+    from clusterjobs.sites.values import site_price  # its models take time to import
+
+    prices = _site_prices(tuple(sites))
+    return site_price(prices, nodes.node_type, nodes.region, nodes.cluster, nodes.purchase)
+
+
+@functools.lru_cache(maxsize=8)
+def _site_prices(sites: tuple[tuple[str, str], ...]) -> tuple[SitePrice, ...]:
+    from clusterjobs.sites.values import load_site_prices
+
+    return load_site_prices(sites)
+
+
+class Foresight(NamedTuple):
+    """What is expected of a job. `speed`: None where no number can be given.
+
+    `time`: None without a speed, or if the length of the training is unknown. `cost`, or in
+    `no_cost` why there is none. `measured`: the measurement that narrowed the ranges.
+    """
+
+    job: ForeseenJob
+    parameters: int
+    memory: Memory
+    speed: Speed | None
+    saves: Saves
+    between_failures: Range
+    time: TrainingTime | None
+    cost: Cost | None
+    no_cost: str
+    measured: Measurement | None
+
+
+def foresee(
+    job: ForeseenJob,
+    sites: Sequence[tuple[str, str]],
+    measured: Sequence[Measurement] = (),
+    with_nearest: bool = True,
+) -> Foresight:
+    """The foresight, with the nearest published rows if they are wanted.
+
+    Raises InputError for prices in a site.yaml that are wrong.
+    """
+    model, layout, gpu = job.model, job.layout, job.gpu
+    known = next((one for one in measured if one.is_of(job)), None)
+    memory = narrowed_memory(estimate_memory(model, layout, gpu), known, job)
+    speed = narrowed_speed(
+        estimate_speed(model, layout, gpu, job.network, with_nearest), known, job
+    )
+    parameters = count_parameters(model)
+    step = speed.step_seconds if speed else None
+    saves = saves_of(job, parameters, step)
+    time = cost = None
+    price = price_of(job.nodes, sites)
+    no_cost = price if isinstance(price, str) else "no cost: the time is unknown"
+    if step and job.length:
+        steps = job.length.steps_with(layout.global_batch, model.sequence)
+        time = training_time(steps, step, layout.gpus, saves, job.time_limit)
+        if not isinstance(price, str):
+            cost = cost_of(time.seconds, job.nodes.number, price, time.attempts)
+    between = FAILURES.mean_seconds(layout.gpus)
+    return Foresight(job, parameters, memory, speed, saves, between, time, cost, no_cost, known)
+
+
+def saves_of(job: ForeseenJob, parameters: int, step: Range | None) -> Saves:
+    """The job's checkpoints."""
+    size = checkpoint_bytes(parameters, job.layout)
+    seconds, note = save_seconds(size, job.layout.nodes, job.network.gbps, job.disk_rate)
+    interval = step.times(job.save_steps) if step and job.save_steps else None
+    best = best_interval(seconds, FAILURES.mean_seconds(job.layout.gpus))
+    return Saves(size / GIB, seconds, job.save_steps, interval, best, note)
+
+
+# ------------------------------------------------------------------ data
+#
+# Foresight as data, for `--json`. Names and structure are stable across versions.
+
+
+OFFLOADED = "no time is given where states are offloaded to the host: too little is published"
+NO_NETWORK = "the speed of the network between the nodes is not known"
+
+
+def no_speed(found: Foresight) -> str:
+    """Why no time is given."""
+    return OFFLOADED if found.job.layout.offload != "none" else NO_NETWORK
+
+
+def range_data(value: Range | None, digits: int = 5) -> dict[str, float] | None:
+    """Rounded to significant digits: a prediction has no more."""
+    if value is None:
+        return None
+    return {name: rounded(number, digits) for name, number in value._asdict().items()}
+
+
+def rounded(number: float, digits: int = 5) -> float:
+    return float(f"{number:.{digits}g}")
+
+
+def foresight_data(found: Foresight) -> dict[str, Any]:
+    """The keys that a script may rely on; `cost` and `total_seconds` are null if unknown."""
+    memory, speed = found.memory, found.speed
+    return {
+        "parameters": found.parameters,
+        "memory_gib": {
+            **(range_data(memory.gib) or {}),
+            "capacity": rounded(memory.capacity),
+            "parts": {name: rounded(gib) for name, gib in memory.parts.items()},
+        },
+        "verdict": memory.verdict,
+        "margin": rounded(memory.margin),
+        "remedies": list(memory.remedies) if memory.verdict != "fits" else [],
+        "step_seconds": range_data(speed and speed.step_seconds),
+        "tokens_per_second_per_gpu": range_data(speed and speed.tokens_per_second_per_gpu),
+        "tflops_per_gpu": range_data(speed and speed.tflops_per_gpu),
+        "mfu": range_data(speed and speed.mfu),
+        "limits": [str(one) for one in speed.limits] if speed else [],
+        "validated": bool(speed and speed.validated),
+        "doubts": list(speed.doubts) if speed else [no_speed(found)],
+        "nearest": [str(one) for one in speed.nearest] if speed else [],
+        "total_seconds": _time_data(found),
+        "cost": _cost_data(found),
+        "checkpoint": _checkpoint_data(found),
+        "measured": found.measured and found.measured.shown(),
+    }
+
+
+def _time_data(found: Foresight) -> dict[str, Any] | None:
+    time = found.time
+    if time is None:
+        return None
+    requeues = time.attempts and Range(*(one - 1 for one in time.attempts))
+    return {
+        **(range_data(time.seconds) or {}),
+        "steps": time.steps,
+        "requeues": range_data(requeues),
+        "lost_to_failures": range_data(time.lost),
+    }
+
+
+def _cost_data(found: Foresight) -> dict[str, Any] | None:
+    if found.cost is None:
+        return None
+    price = found.cost.price
+    return {
+        **(range_data(found.cost.usd) or {}),
+        "currency": "USD",
+        "node_hours": range_data(found.cost.node_hours),
+        "price": price._asdict(),
+    }
+
+
+def _checkpoint_data(found: Foresight) -> dict[str, Any]:
+    saves = found.saves
+    return {
+        "gib": rounded(saves.gib),
+        "save_seconds": range_data(saves.save_seconds),
+        "interval_seconds": range_data(saves.interval_seconds),
+        "best_interval_seconds": range_data(saves.best_interval),
+        "failure_rate": FAILURES.source,
+    }

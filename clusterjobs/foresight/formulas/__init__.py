@@ -1,0 +1,1 @@
+"""Memory, speed, time and cost of a training by formulas."""

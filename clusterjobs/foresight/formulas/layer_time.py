@@ -1,0 +1,200 @@
+"""The time of one layer for one micro batch on one GPU, by physical effect.
+
+Each function gives seconds of the forward pass unless it says otherwise. Knows no pipeline and no
+traffic between GPUs. FLOPs count 2 for a multiply-add.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from clusterjobs.foresight.formulas.constants import Constants
+from clusterjobs.models.records import Gpu, Layout, ModelShape
+
+# The backward pass of a matrix product is two products. FlashAttention computes the scores again:
+# five products for two (arXiv 2307.08691).
+BACKWARD = 2.0
+BACKWARD_FLASH = 2.5
+
+# Engines that bring their own attention kernels for Hopper (cuDNN, FlashAttention 3).
+OWN_HOPPER_ATTENTION = ("megatron-core", "internevo", "jax")
+# Kernels are slower with narrow heads. Estimated, not fitted: it changes errors by under 1 %.
+NARROW_HEAD = 96
+NARROW_HEAD_SPEED = 0.8
+HOPPER = ("H100", "H100-500W")
+
+
+class LayerTime(NamedTuple):
+    """Seconds forward and backward, without recomputation, and those of recomputation."""
+
+    products: float
+    attention: float
+    elementwise: float
+    fixed: float
+    recomputation: float
+
+
+def tokens(model: ModelShape, layout: Layout) -> float:
+    """Tokens of one micro batch on one GPU."""
+    return model.sequence * layout.micro_batch / layout.context
+
+
+def layer_weights(model: ModelShape) -> float:
+    """Weights of the matrices that a token passes in one layer (a mixture: of its top-k experts).
+
+    Query and output 2hq, keys and values 2hk, and 2 or (gated) 3 matrices of h times the width.
+    """
+    width: float = model.ffn
+    router = 0
+    if model.experts:
+        width = model.experts.top_k * model.experts.ffn + model.experts.shared_ffn
+        router = model.hidden * model.experts.number
+    matrices = 3 if model.gated else 2
+    attention = 2 * (model.query_width + model.kv_width)
+    return model.hidden * (attention + matrices * width) + router
+
+
+def matrix_rate(layout: Layout, gpu: Gpu, constants: Constants) -> float:
+    """FLOP/s of the layers' matrix products in the layout's precision."""
+    share = constants.products[gpu.family]
+    if layout.precision in ("fp8", "nvfp4") and gpu.peak_fp8:
+        if gpu.family == "H100-500W":  # as much slower as in 16 bit
+            return (
+                gpu.peak_fp8 * constants.products_fp8["H100"] * share / constants.products["H100"]
+            )
+        return gpu.peak_fp8 * constants.products_fp8[gpu.family]
+    return gpu.peak_16bit * share
+
+
+def products_time(model: ModelShape, layout: Layout, rate: float) -> float:
+    """Two FLOPs for each weight and token; tensor parallelism splits the weights."""
+    return 2 * tokens(model, layout) * layer_weights(model) / layout.tensor / rate
+
+
+def attention_flops(model: ModelShape, layout: Layout) -> float:
+    """Scores and values: 4·s·q for each token, without regard to the causal half."""
+    return 4 * tokens(model, layout) * model.sequence * model.query_width / layout.tensor
+
+
+def flash_attention_time(
+    model: ModelShape, layout: Layout, gpu: Gpu, constants: Constants
+) -> float:
+    """Flash attention skips the causal half, and is slower with narrow heads."""
+    share = constants.flash[gpu.family]
+    if gpu.family in HOPPER and layout.engine not in OWN_HOPPER_ATTENTION:
+        share = constants.flash_eager
+    if model.head_dim < NARROW_HEAD:
+        share *= NARROW_HEAD_SPEED
+    work = attention_flops(model, layout) * (0.5 if model.causal else 1.0)
+    return work / (gpu.peak_16bit * share)
+
+
+def unfused_attention_time(
+    model: ModelShape, layout: Layout, gpu: Gpu, constants: Constants
+) -> float:
+    """Two products over all scores, and the scores' way through memory (arXiv 2205.14135)."""
+    scores = tokens(model, layout) * model.sequence * model.heads / layout.tensor
+    rate = gpu.peak_16bit * constants.products[gpu.family]
+    traffic = constants.unfused * scores / gpu.memory_bandwidth
+    return attention_flops(model, layout) / rate + traffic
+
+
+def elementwise_time(model: ModelShape, layout: Layout, gpu: Gpu, constants: Constants) -> float:
+    """Norms, activations, dropout and residuals: bound by memory.
+
+    Tensor parallelism splits a part of it; all of it with sequence parallelism (arXiv 2205.05198).
+    """
+    t = layout.tensor
+    share = 1 / t if layout.sequence_parallel else 0.45 + 0.55 / t
+    if model.gated:
+        share *= 1 + 0.25 * (model.ffn / model.hidden - 4) / 4
+    traffic = constants.elementwise * tokens(model, layout) * model.hidden
+    return traffic * share / gpu.memory_bandwidth
+
+
+def recomputation_time(
+    layout: Layout, products: float, attention: float, elementwise: float, fixed: float
+) -> float:
+    """What the backward pass computes again, by the kind of checkpointing."""
+    forward = products + attention + elementwise + fixed
+    if layout.recompute == "full":
+        return forward
+    if layout.recompute == "half":
+        return forward / 2
+    if layout.recompute == "selective_ops":  # torchtitan keeps every second product
+        return 0.5 * products + elementwise + fixed
+    if layout.recompute == "selective" and not layout.flash:
+        return attention
+    return 0.0
+
+
+def layer_time(model: ModelShape, layout: Layout, gpu: Gpu, constants: Constants) -> LayerTime:
+    """One layer, forward and backward, by effect."""
+    products = products_time(model, layout, matrix_rate(layout, gpu, constants))
+    if layout.flash:
+        attention = flash_attention_time(model, layout, gpu, constants)
+        attention_backward = BACKWARD_FLASH * attention
+    else:
+        attention = unfused_attention_time(model, layout, gpu, constants)
+        attention_backward = BACKWARD * attention
+    elementwise = elementwise_time(model, layout, gpu, constants)
+    fixed = constants.fixed
+    return LayerTime(
+        products=(1 + BACKWARD) * products,
+        attention=attention + attention_backward,
+        elementwise=(1 + BACKWARD) * elementwise,
+        fixed=(1 + BACKWARD) * fixed,
+        recomputation=recomputation_time(layout, products, attention, elementwise, fixed),
+    )
+
+
+# ------------------------------------------------------------------ flops
+#
+# FLOPs of a training step, as the publications count them. 2 for a multiply-add.
+#
+# The attention counts without its causal half, as Megatron-LM until March 2025, MosaicML and
+# torchtitan count it. Two conventions differ by up to the attention's share.
+
+
+TRAINING_PASSES = 3  # forward, and twice the forward's work backward
+
+
+def forward_flops(model: ModelShape, sequences: float) -> float:
+    """Layers, attention's scores and values, and the head, of the forward pass.
+
+    With f = 4h and no biases it is arXiv 2104.04473, equation 3: 24·B·s·L·h²·(1 + s/6h + V/12Lh).
+    """
+    return sequences * model.sequence * (_layer_flops(model) + _head_flops(model))
+
+
+def model_flops(model: ModelShape, sequences: float) -> float:
+    """FLOPs of a step of `sequences` without recomputation: what MFU counts."""
+    return TRAINING_PASSES * forward_flops(model, sequences)
+
+
+def hardware_flops(model: ModelShape, layout: Layout) -> float:
+    """The same with what is computed again: what HFU counts (arXiv 2205.05198)."""
+    batch = layout.global_batch
+    token_count = batch * model.sequence
+    scores = token_count * model.layers * _attention_flops(model)
+    again = {
+        "full": token_count * _layer_flops(model),
+        "half": token_count * _layer_flops(model) / 2,
+        "selective_ops": token_count * _layer_flops(model) / 2,
+        "selective": scores,
+    }.get(layout.recompute, 0.0)
+    return model_flops(model, batch) + again
+
+
+def _attention_flops(model: ModelShape) -> float:
+    """Scores and values of one token in one layer."""
+    return 4.0 * model.sequence * model.query_width
+
+
+def _layer_flops(model: ModelShape) -> float:
+    """All layers, one token."""
+    return model.layers * (2 * layer_weights(model) + _attention_flops(model))
+
+
+def _head_flops(model: ModelShape) -> float:
+    return 2 * model.hidden * model.vocab * model.predicted_share

@@ -1,0 +1,223 @@
+"""The speed of a layout as ranges, with what limits it and what the estimate rests on."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from clusterjobs.foresight.formulas.constants import fitted_constants, range_factors
+from clusterjobs.foresight.formulas.layer_time import hardware_flops, model_flops
+from clusterjobs.foresight.formulas.published import Nearest, nearest
+from clusterjobs.foresight.formulas.step import StepTime, step_time
+from clusterjobs.models.records import Gpu, Layout, ModelShape, Network, Range
+
+# ------------------------------------------------------------------ limits
+#
+# What limits a step: its largest parts, and what would make each smaller.
+
+
+NAMES = {
+    "products": "matrix products",
+    "attention": "attention",
+    "elementwise": "norms, activations and residuals",
+    "fixed": "fixed time per layer and micro batch",
+    "recomputation": "recomputation",
+    "head": "head and loss",
+    "tensor": "tensor-parallel traffic",
+    "experts": "experts",
+    "bubble": "pipeline bubble",
+    "messages": "pipeline messages",
+    "data": "data-parallel traffic",
+    "optimizer": "optimizer update",
+    "other": "fixed time of a step",
+}
+ADVICE = {
+    "products": "only more GPUs, or fp8 where the GPU has it, make it shorter",
+    "elementwise": "sequence parallelism splits it",
+    "fixed": "a larger micro batch makes it matter less",
+    "recomputation": "less checkpointing saves it, if the memory allows",
+    "head": "balance the stages: fewer layers on the last one",
+    "tensor": "less tensor parallelism, never over nodes",
+    "experts": "keep the experts of a group inside the node",
+    "bubble": "more micro batches, fewer stages or virtual stages make it shorter",
+    "messages": "fewer stages or virtual stages send less",
+    "data": "more accumulation hides it; ZeRO-1 sends less than ZeRO-3",
+    "optimizer": "ZeRO-1 splits it over the data-parallel ranks",
+    "other": "a larger global batch makes it matter less",
+}
+
+
+class Part(NamedTuple):
+    """A part of the step: a name of StepTime, its display name, seconds, share, and what helps."""
+
+    key: str
+    name: str
+    seconds: float
+    share: float
+    advice: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.share:.0%}"
+
+
+def largest_parts(step: StepTime, layout: Layout, count: int = 3) -> tuple[Part, ...]:
+    """The largest parts, the largest first."""
+    total = step.seconds
+    ordered = sorted(step._asdict().items(), key=lambda item: -item[1])
+    return tuple(
+        Part(key, NAMES[key], seconds, seconds / total, _advice(key, layout))
+        for key, seconds in ordered[:count]
+    )
+
+
+def _advice(key: str, layout: Layout) -> str:
+    if key == "attention":
+        if layout.flash:
+            return "it grows with the square of the sequence length"
+        return "flash attention makes it shorter"
+    return ADVICE[key]
+
+
+# ------------------------------------------------------------------ region
+#
+# How far an estimate can be trusted: what was published, and what was not.
+#
+# Each doubt is one sentence for the user. A guess has a range of a factor of two.
+
+
+Trust = Literal["validated", "extrapolated", "guess"]
+
+# Smallest and largest in the published rows.
+HIDDEN = (768, 25_600)
+SEQUENCE = (128, 65_536)
+SEQUENCE_WITH_CONTEXT = 262_144
+MOST_GPUS = 10_752
+MOST_GRADIENT_RANKS = 256
+MOST_EFA_NODES = 8
+COARSE_EXPERTS = 16
+# Beyond it attention takes most of a step, and its speed depends on the kernel's release.
+LONG_SEQUENCE = 16_384
+UNPUBLISHED_ENGINES = {"fairseq": "fairseq", "horovod": "Horovod", "fairscale": "FairScale"}
+
+
+class Region(NamedTuple):
+    """How far to trust an estimate, and the doubts; none if it is validated."""
+
+    trust: Trust
+    doubts: tuple[str, ...]
+
+
+def region(model: ModelShape, layout: Layout, gpu: Gpu, network: Network) -> Region:
+    unknown = tuple(_unpublished(model, layout, gpu, network))
+    thin = tuple(_beyond_the_rows(model, layout, gpu, network))
+    trust: Trust = "guess" if unknown else "extrapolated" if thin else "validated"
+    return Region(trust, unknown + thin)
+
+
+def _unpublished(model: ModelShape, layout: Layout, gpu: Gpu, network: Network) -> list[str]:
+    """Nothing comparable was published."""
+    doubts = []
+    if not gpu.family:
+        doubts.append(f"no published measurement ran on a GPU such as {gpu.name}")
+    if layout.engine in UNPUBLISHED_ENGINES:
+        name = UNPUBLISHED_ENGINES[layout.engine]
+        doubts.append(f"nobody published configuration and speed together for {name}")
+    if layout.engine == "deepspeed":
+        doubts.append("the few published runs of DeepSpeed without Megatron are up to 1.8x slower")
+    if layout.precision == "fp32":
+        doubts.append("no published measurement trained in fp32")
+    if layout.precision == "nvfp4":
+        doubts.append("nvfp4 is estimated as fp8")
+    if layout.tensor > layout.gpus_per_node:
+        doubts.append("tensor parallelism over nodes was measured on one old cluster alone")
+    if layout.nodes > 1 and layout.zero >= 2 and network.fabric == "efa":
+        doubts.append("nobody published ZeRO-2, ZeRO-3 or FSDP over EFA")
+    if model.experts:
+        doubts += _expert_doubts(model, layout)
+    return doubts
+
+
+def _expert_doubts(model: ModelShape, layout: Layout) -> list[str]:
+    assert model.experts
+    spread = layout.expert * (layout.expert_tensor or 1)
+    if spread > layout.gpus_per_node:
+        return ["experts over several nodes: published rows differ from the model by a factor of 2"]
+    if model.experts.number > COARSE_EXPERTS:
+        return ["many small experts: published rows differ from the model by a factor of 2"]
+    return []
+
+
+def _beyond_the_rows(model: ModelShape, layout: Layout, gpu: Gpu, network: Network) -> list[str]:
+    """One step outside of what was published."""
+    doubts = []
+    if gpu.family == "Blackwell":
+        doubts.append(f"one publication alone measured {gpu.name.split('-')[0]}")
+    if gpu.name.startswith("H200"):
+        doubts.append("no published measurement of H200: estimated as an H100 with faster memory")
+    if layout.precision == "pure_bf16":
+        doubts.append("few published measurements trained in bf16 without fp32 weights")
+    if layout.engine == "jax":
+        doubts.append("no published measurement of JAX")
+    if network.fabric == "efa" and layout.nodes > MOST_EFA_NODES:
+        doubts.append(f"no published measurement over EFA with more than {MOST_EFA_NODES} nodes")
+    if layout.gradient_ranks > MOST_GRADIENT_RANKS:
+        doubts.append(f"more than {MOST_GRADIENT_RANKS} data-parallel ranks")
+    if layout.gpus > MOST_GPUS:
+        doubts.append(f"more GPUs than any published measurement ({MOST_GPUS})")
+    if model.experts:
+        doubts.append("few published measurements of a mixture of experts")
+    return doubts + _shape_doubts(model, layout)
+
+
+def _shape_doubts(model: ModelShape, layout: Layout) -> list[str]:
+    doubts = []
+    if not HIDDEN[0] <= model.hidden <= HIDDEN[1]:
+        doubts.append(f"hidden size {model.hidden} is outside of {HIDDEN[0]} to {HIDDEN[1]}")
+    longest = SEQUENCE_WITH_CONTEXT if layout.context > 1 else SEQUENCE[1]
+    if LONG_SEQUENCE < model.sequence <= longest:
+        doubts.append("releases of flash attention differ by 30 % with such long sequences")
+    if not SEQUENCE[0] <= model.sequence <= longest:
+        doubts.append(f"sequence length {model.sequence} is outside of {SEQUENCE[0]} to {longest}")
+    return doubts
+
+
+class Speed(NamedTuple):
+    """One layout's speed. `limits` are the largest parts of the step, `doubts` why the range is
+    wider than that of validated layouts (empty if `validated`)."""
+
+    step_seconds: Range
+    tokens_per_second_per_gpu: Range
+    tflops_per_gpu: Range
+    mfu: Range
+    hfu: Range
+    parts: StepTime
+    limits: tuple[Part, ...]
+    validated: bool
+    doubts: tuple[str, ...]
+    nearest: tuple[Nearest, ...]
+
+
+def estimate_speed(
+    model: ModelShape, layout: Layout, gpu: Gpu, network: Network, with_nearest: bool = True
+) -> Speed | None:
+    """None where a number would mislead: states on the host, or a network of unknown speed."""
+    if layout.offload != "none" or (layout.nodes > 1 and not network.gbps):
+        return None
+    parts = step_time(model, layout, gpu, network, fitted_constants())
+    found = region(model, layout, gpu, network)
+    seconds = range_factors(found.trust).times(parts.seconds)
+    batch = layout.global_batch
+    work = model_flops(model, batch) / layout.gpus
+    hardware_work = hardware_flops(model, layout) / layout.gpus
+    peak = gpu.peak(layout.precision)
+    return Speed(
+        step_seconds=seconds,
+        tokens_per_second_per_gpu=seconds.inverse(batch * model.sequence / layout.gpus),
+        tflops_per_gpu=seconds.inverse(work / 1e12),
+        mfu=seconds.inverse(work / peak),
+        hfu=seconds.inverse(hardware_work / peak),
+        parts=parts,
+        limits=largest_parts(parts, layout),
+        validated=found.trust == "validated",
+        doubts=found.doubts,
+        nearest=nearest(model, layout, gpu) if with_nearest else (),
+    )

@@ -1,0 +1,391 @@
+"""What foresight needs of a planned job: model, layout, GPU, network, nodes and length.
+
+It joins the plan, the cluster's facts and the catalogue; it must not know how things are shown.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from clusterjobs.clusters.facts import ClusterFacts, NodeType
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.errors import Problem
+from clusterjobs.foresight.formulas.training_time import steps_of
+from clusterjobs.frameworks import FRAMEWORKS
+from clusterjobs.frameworks.arguments import given_arguments
+from clusterjobs.frameworks.base import Foreseen, Framework
+from clusterjobs.models.gpus import find_gpu
+from clusterjobs.models.records import Experts, Gpu, Layout, ModelShape, Network
+from clusterjobs.runs.spec_files import OwnConfigs
+from clusterjobs.sections.model.config import config_of, shape_in_text, with_model_config
+from clusterjobs.sections.placement.plan import Placement
+from clusterjobs.sections.plan import Plan
+from clusterjobs.sections.resolve import texts_of_the_framework
+from clusterjobs.sections.storage import is_below
+from clusterjobs.slurm.time import seconds_of
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.keys.model import Model
+from clusterjobs.spec.load import Spec
+from clusterjobs.spec.references import show
+from clusterjobs.yaml.document import Path
+
+# ------------------------------------------------------------------ length
+#
+# How long a training is, and how often it saves, as the spec or its arguments say.
+
+
+# Arguments as argparse stores them. Megatron-LM and Megatron-DeepSpeed: arguments.py. Hugging Face:
+# TrainingArguments. fairseq: --max-update, --save-interval-updates.
+_STEPS = ("train_iters", "max_steps", "max_update", "steps")
+_SAMPLES = ("train_samples",)
+_TOKENS = ("train_tokens",)
+_SAVES = ("save_interval", "save_steps", "save_interval_updates", "save_every", "checkpoint_factor")
+
+
+class Length(NamedTuple):
+    """One of three is given; `origin` says where."""
+
+    tokens: float | None
+    samples: float | None
+    steps: float | None
+    origin: str
+
+    def steps_with(self, batch: int, sequence: int) -> int:
+        return steps_of(self.tokens, self.samples, self.steps, batch, sequence)
+
+
+def length_of(experiment: Experiment) -> Length | None:
+    """The length; None if it is unknown. `training` wins over the arguments."""
+    training = getattr(experiment, "training", None)
+    if training is not None:
+        return Length(training.tokens, training.samples, training.steps, "training")
+    return length_in_arguments(experiment)
+
+
+def length_in_arguments(experiment: Experiment) -> Length | None:
+    """The length that the program's arguments say; None if they say none."""
+    if found := _argument(experiment, _TOKENS):
+        return Length(found[1], None, None, f"args.{found[0]}")
+    if found := _argument(experiment, _SAMPLES):
+        return Length(None, found[1], None, f"args.{found[0]}")
+    if found := _argument(experiment, _STEPS):
+        return Length(None, None, found[1], f"args.{found[0]}")
+    return None
+
+
+def save_steps(experiment: Experiment) -> int | None:
+    """Steps between two checkpoints; None if it is unknown, or if the interval is no number."""
+    found = _argument(experiment, _SAVES)
+    return int(found[1]) if found and found[1] >= 1 else None
+
+
+def steps_argument(experiment: Experiment) -> tuple[Path, str] | None:
+    """The path of the argument that decides the length, and what it counts."""
+    for names, unit in ((_TOKENS, "tokens"), (_SAMPLES, "samples"), (_STEPS, "steps")):
+        for one in given_arguments(experiment):
+            if one.key in names:
+                return one.path, unit
+    return None
+
+
+def _argument(experiment: Experiment, names: Sequence[str]) -> tuple[str, float] | None:
+    """The first of these arguments that has a positive number, as the spec names it."""
+    written = {one.key: one for one in given_arguments(experiment)}
+    for name in names:
+        with contextlib.suppress(KeyError, ValueError, IndexError):
+            number = float(written[name].values[0])
+            if 0 < number < 1e18:
+                return written[name].name.lstrip("-"), number
+    return None
+
+
+# ------------------------------------------------------------------ foresight
+#
+# From a plan to the records of foresight: the model's shape, and the layout of its ranks.
+#
+# What the framework's arguments and files say is taken from there; the keys of the spec win.
+
+
+UNKNOWN_MODEL = "the model is unknown"
+NO_SEQUENCE = "the sequence length is unknown"
+_NEEDED = ("layers", "hidden", "heads", "sequence", "vocab")
+# What a model with a gate has, unless a file or the spec says otherwise.
+_LIKE_LLAMA = {"tied": False, "positions": "rotary", "bias": False, "norm": "rms"}
+_GATED_MULTIPLE = 64  # Megatron's default width of a gated feed-forward part: 8/3 h in 64s
+
+
+def model_and_layout(
+    plan: Plan, spec: Spec, texts: Mapping[str, str]
+) -> tuple[ModelShape, Layout] | str:
+    """Both, or what is unknown. `texts` as in `plan.resolve.resolve`."""
+    framework = FRAMEWORKS[spec.experiment.framework]
+    experiment, found = foreseen_of(spec, texts)
+    if "engine" not in found.layout:
+        return f"nothing is predicted for framework: {show(spec.experiment.framework)}"
+    in_file = _in_file(spec.experiment, texts)
+    if in_file and not _writes_sequence(spec.experiment.model) and _decides_sequence(found):
+        # The file has the longest sequence that the model takes; few trainings are that long.
+        sequence = found.model.get("sequence")
+        if sequence is None:
+            return f"{NO_SEQUENCE}: {in_file.sequence} is the longest that the model takes"
+        assert experiment.model
+        model = experiment.model.model_copy(update={"sequence": sequence})
+        experiment = experiment.model_copy(update={"model": model})
+    shape = _shape(experiment.model, in_file, found, plan)
+    if isinstance(shape, str):
+        return shape
+    layout = _layout(plan, experiment, found, framework)
+    return layout if isinstance(layout, str) else (shape, layout)
+
+
+def _writes_sequence(model: Model | None) -> bool:
+    return bool(model and model.sequence)
+
+
+def _decides_sequence(found: Foreseen) -> bool:
+    """Whether the program decides it, and does not get `model.sequence` as an argument."""
+    return found.layout["engine"] in ("ddp", "fsdp", "deepspeed", "horovod", "jax")
+
+
+def foreseen_of(spec: Spec, texts: Mapping[str, str]) -> tuple[Experiment, Foreseen]:
+    """The experiment with the numbers of all config files, and what the framework says."""
+    framework, silent = FRAMEWORKS[spec.experiment.framework], Diagnostics(spec.source)
+    own = texts_of_the_framework(spec, texts)
+    experiment = with_model_config(spec.experiment, texts, silent)
+    experiment = framework.completed(experiment, spec.options, own, silent)
+    return experiment, framework.foreseen(experiment, spec.options, own)
+
+
+def _in_file(experiment: Experiment, texts: Mapping[str, str]) -> ModelShape | None:
+    names = config_of(experiment.model)
+    return shape_in_text(names[0], texts[names[0]]) if names and names[0] in texts else None
+
+
+# ------------------------------------------------------------------ the model
+
+
+def _shape(
+    model: Model | None, in_file: ModelShape | None, found: Foreseen, plan: Plan
+) -> ModelShape | str:
+    """The file first, then what the framework says, then the keys of the spec."""
+    fields: dict[str, Any] = in_file._asdict() if in_file else {}
+    fields |= _plain(found.model)
+    fields |= _of_spec(model)
+    if fields.get("gated") and not found.vocab_multiple and not in_file:
+        fields = {**_LIKE_LLAMA, **fields}
+    missing = [name for name in _NEEDED if not fields.get(name)]
+    if missing:
+        return f"{UNKNOWN_MODEL}: {', '.join(missing)} missing"
+    heads, hidden = fields["heads"], fields["hidden"]
+    if not fields.get("causal", True):  # BERT's head: a layer, a norm and a bias
+        fields.setdefault("further", hidden * hidden + 3 * hidden + fields["vocab"])
+    fields.setdefault("kv_heads", heads)
+    fields.setdefault("head_dim", max(1, hidden // heads))
+    fields.setdefault("ffn", _usual_ffn(hidden, bool(fields.get("gated"))))
+    if model and model.experts:
+        width = model.ffn or fields["ffn"]
+        fields["experts"] = Experts(model.experts, model.experts_per_token or 1, width)
+    if multiple := found.vocab_multiple:
+        multiple *= plan.parallelism.tensor
+        fields["vocab"] = -(-fields["vocab"] // multiple) * multiple
+    return ModelShape(**fields)
+
+
+def _plain(said: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of ModelShape: some words of the frameworks only switch something off."""
+    fields = dict(said)
+    if fields.pop("untied", False):
+        fields["tied"] = False
+    if fields.pop("unbiased", False):
+        fields["bias"] = False
+    if fields.pop("encoder", False):
+        fields["causal"] = False
+    return fields
+
+
+def _of_spec(model: Model | None) -> dict[str, Any]:
+    """The keys of `model` that are written, by their names in ModelShape."""
+    names = {"glu": "gated", "ffn": "ffn", "tied": "tied", "kv_heads": "kv_heads"}
+    sizes = {name: name for name in _NEEDED}
+    if model is None:
+        return {}
+    found = {field: getattr(model, key) for key, field in {**sizes, **names}.items()}
+    return {field: value for field, value in found.items() if value is not None}
+
+
+def _usual_ffn(hidden: int, gated: bool) -> int:
+    if not gated:
+        return 4 * hidden
+    return max(1, int(8 * hidden / 3) // _GATED_MULTIPLE) * _GATED_MULTIPLE
+
+
+# ------------------------------------------------------------------ the layout
+
+
+def _layout(
+    plan: Plan, experiment: Experiment, found: Foreseen, framework: Framework
+) -> Layout | str:
+    shape, sizes, batch = plan.placement.shape, plan.parallelism, plan.batch
+    if batch is None:
+        return "the batch size is unknown"
+    fields: dict[str, Any] = {
+        "sequence_parallel": sizes.sequence and sizes.tensor > 1,
+        "precision": _precision(experiment),
+        **found.layout,
+    }
+    per_node = shape.gpus_per_node or shape.ranks_per_node  # without GPUs, ranks are counted
+    if not framework.one_rank_uses_all_gpus:
+        per_node = min(per_node, shape.ranks_per_node)
+    return Layout(
+        gpus=shape.nodes * per_node,
+        gpus_per_node=per_node,
+        micro_batch=batch.micro,
+        global_batch=batch.global_,
+        tensor=sizes.tensor,
+        pipeline=sizes.pipeline,
+        virtual_pipeline=sizes.virtual_pipeline,
+        context=sizes.context,
+        expert=sizes.expert,
+        **fields,
+    )
+
+
+def _precision(experiment: Experiment) -> str:
+    """Mixed precision in bf16, if a script decides it itself: fp32 alone is rare on these GPUs."""
+    return experiment.precision or "bf16"
+
+
+HINTS = {
+    UNKNOWN_MODEL: "add model: {layers, hidden, heads, sequence, vocab}",
+    NO_SEQUENCE: "add sequence to model, the tokens of one sample",
+}
+CPU = "CPU of "  # and a node type, in place of the name of a GPU
+
+
+class Nodes(NamedTuple):
+    """The nodes that a job is billed for, and what decides their price. "" is unknown.
+
+    `number`: a fraction for points of a sweep that share a node.
+    """
+
+    number: float
+    node_type: str
+    region: str
+    cluster: str
+    purchase: str
+
+
+class ForeseenJob(NamedTuple):
+    """A job in the terms of foresight. `disk_rate`: bytes/s of the checkpoints' file system."""
+
+    model: ModelShape
+    layout: Layout
+    gpu: Gpu
+    network: Network
+    nodes: Nodes
+    length: Length | None
+    save_steps: int | None
+    time_limit: int | None
+    disk_rate: float | None = None
+    software: str = ""
+
+
+class Unknown(NamedTuple):
+    """Why nothing can be predicted, and what would help. "" if there is nothing to say.
+
+    `problems`: of the files that could not be read.
+    """
+
+    why: str
+    hint: str = ""
+    problems: tuple[Problem, ...] = ()
+
+
+def foreseen_job(
+    plan: Plan,
+    spec: Spec,
+    facts: ClusterFacts,
+    configs: OwnConfigs | None,
+    with_cpus: bool = False,
+) -> ForeseenJob | Unknown:
+    """The job, or what is missing. `with_cpus`: a rank without a GPU counts as one."""
+    texts = configs.texts(spec) if configs else {}
+    described = model_and_layout(plan, spec, texts)
+    if isinstance(described, str):
+        return Unknown(described, HINTS.get(described.partition(":")[0], ""))
+    model, layout = described
+    placement = plan.placement
+    gpu = gpu_of(placement.node_type) or (_cpus_of(placement) if with_cpus else None)
+    if gpu is None:
+        return _unknown_gpu(placement.node_type)
+    limit = plan.job.time_limit
+    said = foreseen_of(spec, texts)[1]
+    return ForeseenJob(
+        model,
+        layout,
+        gpu,
+        Network(placement.node_type.network_gbps or 0.0, placement.fabric),
+        nodes_of(plan, facts),
+        length_of(spec.experiment) or _length_in(said),
+        save_steps(spec.experiment) or said.save_steps,
+        seconds_of(limit) if limit else None,
+        disk_rate=_disk_rate(plan, facts),
+        software=show(spec.experiment.framework),
+    )
+
+
+def _length_in(said: Foreseen) -> Length | None:
+    """The length that the framework's own config files say."""
+    return Length(None, None, said.steps, "the configs") if said.steps else None
+
+
+def _unknown_gpu(kind: NodeType) -> Unknown:
+    hint = "name a node type with GPUs of NVIDIA: clusterjobs clusters list"
+    if not kind.gpus:
+        return Unknown(f"{kind.name} has no GPU: nothing is predicted for it", hint)
+    if not kind.gpu_model:
+        return Unknown(f"the GPUs of {kind.name} are unknown", "describe them: gpu_model: A100")
+    memory = f" with {kind.gpu_memory_gib:.3g} GiB" if kind.gpu_memory_gib else ""
+    gpus = f"{kind.gpu_model}{memory}, the GPUs of {kind.name}"
+    return Unknown(f"no numbers are known for {gpus}", hint)
+
+
+def _disk_rate(plan: Plan, facts: ClusterFacts) -> float | None:
+    """Bytes/s of the file system with the checkpoints; of nested mounts the innermost counts."""
+    folder = plan.checkpoints.path
+    if not folder:
+        return None
+    mounts = [one for one in facts.mounts if is_below(folder, one.path)]
+    inner = max(mounts, key=lambda one: len(one.path), default=None)
+    return inner.throughput_mbs * 1e6 if inner and inner.throughput_mbs else None
+
+
+def _cpus_of(placement: Placement) -> Gpu | None:
+    """Stands for the CPUs of one rank where nodes have no GPU: for measurements alone.
+
+    Its numbers are only compared with themselves.
+    """
+    kind, ranks = placement.node_type, placement.shape.ranks_per_node
+    if kind.gpus or kind.accelerator_ranks:
+        return None
+    memory = (kind.memory_mib or 0) / 1024 / ranks or 1.0
+    return Gpu(CPU + kind.name, "", 1e12, None, 50e9, 10e9, memory)
+
+
+def gpu_of(node_type: NodeType) -> Gpu | None:
+    """The GPU of a node type; None without one, or if its numbers are unknown."""
+    if not node_type.gpus or not node_type.gpu_model:
+        return None
+    return find_gpu(node_type.gpu_model, node_type.gpu_memory_gib)
+
+
+def nodes_of(plan: Plan, facts: ClusterFacts) -> Nodes:
+    """The nodes of the plan; how they are bought is unknown if their groups differ in it."""
+    placement = plan.placement
+    groups = facts.partition(placement.partition).node_groups
+    ways = {one.purchase for one in groups if one.node_type.name == placement.node_type.name}
+    purchase = ways.pop() if len(ways) == 1 else ""
+    number = placement.all_nodes / placement.per_node
+    return Nodes(number, placement.node_type.name, facts.region, facts.name, purchase)

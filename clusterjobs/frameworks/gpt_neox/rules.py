@@ -1,0 +1,448 @@
+"""What GPT-NeoX refuses or misunderstands in its merged config: names, types and rules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from clusterjobs.counted import counted
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.flags import mapping_findings, table
+from clusterjobs.frameworks.gpt_neox.config import Config, report, written_values
+from clusterjobs.frameworks.rules import Finding, findings_of, rule
+
+# ------------------------------------------------------------------ model rules
+#
+# Rules about GPT-NeoX's keys: model, batch, data, and what the launcher decides.
+#
+# Source: EleutherAI/gpt-neox 2.0 and later, megatron/neox_arguments/arguments.py, where none is
+# named.
+
+
+_DERIVED = "neox_arguments/arguments.py, calculate_derived"
+_VALUES = "neox_arguments/arguments.py, validate_values"
+
+
+@rule("no size of the model, in the files and in the spec", "it requires them", _VALUES)
+def no_model(config: Config) -> Iterator[Finding]:
+    names = ("num_layers", "hidden_size", "num_attention_heads", "max_position_embeddings")
+    missing = [name for name in names if config.lacks(name)]
+    if missing:
+        what = f"{', '.join(missing)} missing in the configs"
+        yield Finding((), what, "add them, or `model:` to the spec")
+
+
+@rule("`max_position_embeddings` below `seq_length`", "it asserts that it is not", _VALUES)
+def positions(config: Config) -> Iterator[Finding]:
+    most, sequence = config.number("max_position_embeddings"), config.number("seq_length")
+    if most is not None and sequence is not None and most < sequence:
+        what = f"{most:g} positions, and sequences of {sequence:g} tokens"
+        yield Finding(("max_position_embeddings",), what, f"{sequence:g} or more")
+
+
+@rule("`num_kv_heads` that does not divide the heads", "it asserts that it does", _DERIVED)
+def key_value_heads(config: Config) -> Iterator[Finding]:
+    heads, fewer = config.number("num_attention_heads"), config.number("num_kv_heads")
+    tensor = config.number("model_parallel_size") or 1
+    if heads and fewer and heads % fewer:
+        what = f"{heads:g} heads are not a multiple of {fewer:g} key-value heads"
+        yield Finding(("num_kv_heads",), what, f"a divisor of {heads:g}")
+    elif heads and fewer and fewer < heads and fewer % tensor:
+        what = f"{fewer:g} key-value heads are not a multiple of model_parallel_size {tensor:g}"
+        yield Finding(("num_kv_heads",), what, f"a multiple of {tensor:g}")
+
+
+@rule(
+    "`attention_config` of another number of layers",
+    "it asserts that both are equal",
+    _DERIVED,
+)
+def attention_of_other_layers(config: Config) -> Iterator[Finding]:
+    layers, described = config.number("num_layers"), _described(config.value("attention_config"))
+    if layers is not None and described is not None and described != layers:
+        what = f"describes {described} layers, and num_layers is {layers:g}"
+        yield Finding(("attention_config",), what, f'write [[["flash"], {layers:g}]], or "all"')
+
+
+def _described(attention: Any) -> int | None:
+    """The layers of `[[["global", "flash"], 12]]`: 24; None where it fits any number."""
+    if not isinstance(attention, list) or not attention:
+        return None
+    if all(isinstance(item, str) for item in attention):
+        return len(attention)
+    total = 0
+    for item in attention:
+        is_pair = isinstance(item, list) and len(item) == 2 and isinstance(item[0], list)
+        if not is_pair or not isinstance(item[1], int):
+            return None
+        total += len(item[0]) * item[1]
+    return total
+
+
+@rule("`num_unique_layers` that does not divide `num_layers`", "it asserts that it does", _VALUES)
+def unique_layers(config: Config) -> Iterator[Finding]:
+    layers, unique = config.number("num_layers"), config.number("num_unique_layers")
+    if layers and unique and layers % unique:
+        what = f"{layers:g} layers are not a multiple of {unique:g}"
+        yield Finding(("num_unique_layers",), what, f"a divisor of {layers:g}")
+
+
+@rule("experts with ZeRO 2 or 3", "it asserts a stage below 2", _DERIVED)
+def experts_with_zero(config: Config) -> Iterator[Finding]:
+    stage = config.number("zero_optimization", "stage") or 0
+    if (config.number("moe_num_experts") or 1) > 1 and stage >= 2:
+        what = f"experts cannot be combined with ZeRO {stage:g}"
+        yield Finding(("moe_num_experts",), what, "stage 1 at most, or no experts")
+
+
+@rule("`fp16_lm_cross_entropy` without fp16", "it asserts the precision", _VALUES)
+def cross_entropy(config: Config) -> Iterator[Finding]:
+    is_known = config.is_complete or config.precision is not None
+    if config.value("fp16_lm_cross_entropy") is True and is_known and config.precision != "fp16":
+        what = f"the precision is {config.precision or 'fp32'}"
+        yield Finding(("fp16_lm_cross_entropy",), what, "precision: fp16, or remove it")
+
+
+# ------------------------------------------------------------------ ranks
+
+
+_OF_THE_LAUNCHER = ("global_num_gpus", "world_size", "rank", "local_rank", "user_script")
+
+
+@rule(
+    "`global_num_gpus`, `world_size` or `rank` in a config",
+    "it does not count the GPUs, and computes another batch",
+    _DERIVED,
+)
+def keys_of_the_launcher(config: Config) -> Iterator[Finding]:
+    for key in _OF_THE_LAUNCHER:
+        if key in config.keys:
+            yield Finding((key,), "is set when the job runs", "remove it")
+
+
+@rule("`deepspeed: false`", "it runs with DeepSpeed alone, and refuses it", _VALUES)
+def without_deepspeed(config: Config) -> Iterator[Finding]:
+    if config.value("deepspeed") is False:
+        yield Finding(("deepspeed",), "GPT-NeoX runs with DeepSpeed alone", "remove it")
+
+
+# ------------------------------------------------------------------ data
+
+_PARTS = ("train", "valid", "test")
+
+
+@rule(
+    "only one or two of `train_data_paths`, `valid_data_paths`, `test_data_paths`",
+    "it asserts all or none",
+    _VALUES,
+)
+def data_in_part(config: Config) -> Iterator[Finding]:
+    given = [part for part in _PARTS if config.value(f"{part}_data_paths") is not None]
+    missing = [f"{part}_data_paths" for part in _PARTS if config.lacks(f"{part}_data_paths")]
+    if given and missing:
+        what = f"{' and '.join(missing)} missing: all three, or data_path"
+        yield Finding((f"{given[0]}_data_paths",), what, "add them")
+
+
+@rule("`data_path` beside the three lists of data", "it asserts one of the two", _VALUES)
+def data_twice(config: Config) -> Iterator[Finding]:
+    is_split = all(config.value(f"{part}_data_paths") is not None for part in _PARTS)
+    if is_split and config.value("data_path") is not None:
+        yield Finding(("data_path",), "train_data_paths is given, too", "remove one of the two")
+
+
+@rule("data weights of another number than the data paths", "it asserts both lengths", _VALUES)
+def weights_of_data(config: Config) -> Iterator[Finding]:
+    for part in _PARTS:
+        paths, weights = config.value(f"{part}_data_paths"), config.value(f"{part}_data_weights")
+        if isinstance(paths, list) and isinstance(weights, list) and len(paths) != len(weights):
+            what = f"{counted(len(weights), 'weight')} for {counted(len(paths), 'path')}"
+            yield Finding((f"{part}_data_weights",), what, "a weight for each path")
+
+
+MODEL_RULES = (
+    no_model,
+    positions,
+    key_value_heads,
+    attention_of_other_layers,
+    unique_layers,
+    experts_with_zero,
+    cross_entropy,
+    keys_of_the_launcher,
+    without_deepspeed,
+    data_in_part,
+    data_twice,
+    weights_of_data,
+)
+
+
+# ------------------------------------------------------------------ training rules
+#
+# Rules about GPT-NeoX's keys: numbers, precision, optimizer, how long it trains.
+#
+# Source: EleutherAI/gpt-neox 2.0 and later, megatron/neox_arguments/arguments.py, where none is
+# named.
+
+
+_TYPES = "neox_arguments/arguments.py, validate_types"
+_EXPONENT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+")
+
+
+@rule(
+    "`train_iters: 1e3` or `lr: 6e-4` in a config file",
+    "YAML 1.1 reads both as text; it then expects a number",
+    "PyYAML, resolver.py",
+)
+def numbers_that_are_text(config: Config) -> Iterator[Finding]:
+    for path, value in written_values(config):
+        kind = table("gpt-neox").types.get(str(path[0])) if len(path) == 1 else None
+        if isinstance(value, str) and kind != "text" and _EXPONENT.fullmatch(value):
+            what = f"{value} is text in YAML 1.1, which deepy.py reads"
+            yield Finding(path, what, f"write {_as_number(value, kind == 'integer')}")
+
+
+def _as_number(text: str, is_integer: bool) -> str:
+    """1e3 -> 1000, 6e-4 -> 6.0e-4."""
+    number = float(text)
+    if is_integer and number.is_integer():
+        return str(int(number))
+    digits, _, exponent = text.lower().partition("e")
+    exponent = exponent if exponent.startswith(("-", "+")) else f"+{exponent}"
+    return f"{digits if '.' in digits else f'{digits}.0'}e{exponent}"
+
+
+# ------------------------------------------------------------------ precision and ZeRO
+
+
+@rule(
+    "bf16 without `zero_optimization`, or `zero_optimization` without `stage`",
+    "it reads zero_optimization's stage, and fails",
+    _DERIVED,
+)
+def no_stage(config: Config) -> Iterator[Finding]:
+    if config.lacks("zero_optimization") and config.precision == "bfloat16":
+        name = "precision" if "precision" in config.keys else "bf16"
+        what = "zero_optimization is missing: with bf16, deepy.py reads its stage"
+        yield Finding((name,), what, "add `zero: {stage: 1}` to the spec; 0 is possible, too")
+    elif config.section("zero_optimization") and config.value("zero_optimization", "stage") is None:
+        yield Finding(("zero_optimization",), "stage is missing", "add `stage: 1`")
+
+
+@rule(
+    "`zero_optimization` with stage 2 or 3 and `pipe_parallel_size: 1`",
+    "1 is a pipeline, too; DeepSpeed asserts a stage below 2 for it",
+    "neox_arguments/arguments.py, calculate_derived; DeepSpeed runtime/pipe/engine.py",
+    warning=True,
+)
+def stage_with_a_pipeline_of_one(config: Config) -> Iterator[Finding]:
+    stage = config.number("zero_optimization", "stage")
+    if stage is not None and stage >= 2 and config.value("pipe_parallel_size") == 1:
+        what = f"GPT-NeoX 2.0 makes a pipeline of one stage, which ZeRO {stage:g} does not allow"
+        yield Finding(("pipe_parallel_size",), what, "write 0, which is no pipeline")
+
+
+@rule(
+    "`precision` against `fp16` or `bf16`, or both of them", "it asserts that they agree", _DERIVED
+)
+def precisions_that_contradict(config: Config) -> Iterator[Finding]:
+    for key, name in (("fp16", "fp16"), ("bf16", "bfloat16")):
+        if config.value(key, "enabled") is True and config.precision != name:
+            what = f"{key} is enabled, and the precision is {config.precision}"
+            yield Finding((key,), what, "remove one of the two")
+
+
+@rule(
+    "`fp16`, `amp` or `flops_profiler` without `enabled`",
+    "it refuses the mapping",
+    _TYPES,
+)
+def not_said_whether_enabled(config: Config) -> Iterator[Finding]:
+    for key in ("fp16", "amp", "flops_profiler"):
+        if config.section(key) and "enabled" not in config.section(key):
+            yield Finding((key,), "enabled is missing", "add `enabled: true`")
+
+
+@rule(
+    "`fp16: {type: bfloat16}`, as before GPT-NeoX 2.0",
+    "it trains in fp16",
+    _DERIVED,
+    warning=True,
+)
+def bfloat16_as_a_type(config: Config) -> Iterator[Finding]:
+    if _is_bfloat16(config) and config.precision == "fp16":
+        what = "GPT-NeoX 2.0 does not read the type, and trains in fp16"
+        yield Finding(("fp16", "type"), what, "write `bf16: {enabled: true}` instead of fp16")
+
+
+def _is_bfloat16(config: Config) -> bool:
+    return str(config.value("fp16", "type")).lower().startswith("bf")
+
+
+@rule(
+    "`fp16.fp16` or `fp16.type`, as in GPT-NeoX's own configs; `precision: fp16` without `fp16`",
+    "DeeperSpeed 0.16.5 ignores the keys; DeepSpeed 0.19 refuses them when the ranks start",
+    "DeepSpeed runtime/precision_config.py",
+    warning=True,
+)
+def keys_of_deeperspeed(config: Config) -> Iterator[Finding]:
+    if _is_old(config.pins.get("deepspeed")):
+        return
+    hint = "with DeeperSpeed, pin it: software: {requires: {deepspeed: 0.16.5}}, preflight: true"
+    for key in ("fp16", "type"):
+        if key in config.section("fp16") and not _is_bfloat16(config):
+            what = f"DeepSpeed 0.19 refuses fp16.{key}; DeeperSpeed 0.16.5 takes it"
+            yield Finding(("fp16", key), what, f"remove it; {hint}")
+    if config.precision == "fp16" and config.lacks("fp16"):
+        what = "deepy.py adds fp16.type, which DeepSpeed 0.19 refuses; DeeperSpeed 0.16.5 takes it"
+        yield Finding(("precision",), what, f"add `fp16: {{enabled: true}}`; {hint}")
+
+
+def _is_old(version: str | None) -> bool:
+    """Whether this DeepSpeed reads fp16 as it is written, as all up to 0.16 do."""
+    found = re.match(r"0\.(\d+)", version or "")
+    return found is not None and int(found[1]) <= 16
+
+
+# ------------------------------------------------------------------ optimizer and schedule
+
+
+@rule("`optimizer` without `type` or `params`", "it refuses the mapping", _TYPES)
+def optimizer_in_part(config: Config) -> Iterator[Finding]:
+    optimizer = config.section("optimizer")
+    for key, example in (("type", "type: Adam"), ("params", "params: {lr: 6.0e-4}")):
+        if optimizer and key not in optimizer:
+            yield Finding(("optimizer",), f"{key} is missing", f"add `{example}`")
+
+
+@rule("no `optimizer.params.lr`", "it trains with 0.001", _DERIVED, warning=True)
+def no_learning_rate(config: Config) -> Iterator[Finding]:
+    if config.lacks("optimizer"):
+        example = "`optimizer: {type: Adam, params: {lr: 6.0e-4}}`"
+        yield Finding((), "optimizer is missing: GPT-NeoX uses Adam and lr 0.001", f"add {example}")
+    elif (
+        "params" in config.section("optimizer")
+        and config.value("optimizer", "params", "lr") is None
+    ):
+        yield Finding(("optimizer",), "params.lr is missing: it is then 0.001", "add `lr: 6.0e-4`")
+
+
+_OVERWRITTEN = {
+    "lr": "optimizer.params.lr",
+    "optimizer_type": "optimizer.type",
+    "batch_size": "train_micro_batch_size_per_gpu",
+    "clip_grad": "gradient_clipping",
+    "zero_stage": "zero_optimization.stage",
+    "zero_reduce_scatter": "zero_optimization.reduce_scatter",
+    "zero_contiguous_gradients": "zero_optimization.contiguous_gradients",
+    "zero_reduce_bucket_size": "zero_optimization.reduce_bucket_size",
+    "zero_allgather_bucket_size": "zero_optimization.allgather_bucket_size",
+    "is_pipe_parallel": "pipe_parallel_size",
+}
+
+
+@rule(
+    "`lr`, `clip_grad`, `batch_size` or `zero_stage` beside the key that it follows from",
+    "it silently overwrites them: lr by optimizer.params.lr, or 0.001",
+    _DERIVED,
+    warning=True,
+)
+def overwritten_keys(config: Config) -> Iterator[Finding]:
+    for key in config.keys:
+        if key in _OVERWRITTEN:
+            instead = _OVERWRITTEN[key]
+            yield Finding((key,), f"GPT-NeoX overwrites it by {instead}", f"write {instead}")
+
+
+@rule("`min_lr` above the learning rate", "it asserts that it is not", _VALUES)
+def rates_reversed(config: Config) -> Iterator[Finding]:
+    rate, least = config.number("optimizer", "params", "lr"), config.number("min_lr")
+    if rate is not None and least is not None and least > rate:
+        yield Finding(("min_lr",), f"{least:g} is above lr {rate:g}", "a smaller min_lr")
+
+
+@rule(
+    "`warmup` as a number of steps",
+    "it is a share of the training: with 1 or more, the learning rate never reaches lr",
+    "megatron/training.py, get_learning_rate_scheduler",
+    warning=True,
+)
+def warmup_in_steps(config: Config) -> Iterator[Finding]:
+    warmup = config.number("warmup")
+    if warmup is not None and warmup >= 1:
+        what = f"{warmup:g} is a share of the training: all of it would be warm-up"
+        yield Finding(("warmup",), what, "0.01 is one percent of train_iters")
+
+
+@rule(
+    "`train_iters` beside `train_epochs`",
+    "only one of them may be given",
+    "neox_arguments/neox_args.py",
+)
+def iterations_and_epochs(config: Config) -> Iterator[Finding]:
+    if config.value("train_iters") is not None and config.value("train_epochs") is not None:
+        yield Finding(("train_epochs",), "train_iters is given, too", "remove one of the two")
+
+
+@rule(
+    "no `train_iters`", "it fails when it counts the samples", "megatron/data/data_utils.py", True
+)
+def no_length(config: Config) -> Iterator[Finding]:
+    if config.lacks("train_iters") and config.lacks("train_epochs"):
+        yield Finding((), "train_iters is missing: how long to train", "add `train_iters: 100000`")
+
+
+TRAINING_RULES = (
+    numbers_that_are_text,
+    no_stage,
+    stage_with_a_pipeline_of_one,
+    precisions_that_contradict,
+    not_said_whether_enabled,
+    bfloat16_as_a_type,
+    keys_of_deeperspeed,
+    optimizer_in_part,
+    no_learning_rate,
+    overwritten_keys,
+    rates_reversed,
+    warmup_in_steps,
+    iterations_and_epochs,
+    no_length,
+)
+
+
+def check_config(config: Config, diagnostics: Diagnostics) -> None:
+    """Check all keys that are known, by the rules first: they say more."""
+    for finding in findings_of((*TRAINING_RULES, *MODEL_RULES), config):
+        report(finding, config, diagnostics)
+    for finding in _names_and_types(config):
+        report(finding, config, diagnostics)
+
+
+def _names_and_types(config: Config) -> Iterator[Finding]:
+    """Unknown keys may be a fork's, and choices may be a newer version's: warnings."""
+    known = table("gpt-neox")
+    is_tuned = config.value("autotuning") is not None
+    given = {
+        key: one.value
+        for key, one in config.keys.items()
+        if one.value is not None and not (is_tuned and one.value == "auto")
+    }
+    for finding in mapping_findings(given, known._replace(refuses_unknown=True)):
+        kind = known.types.get(str(finding.path[0]))
+        is_choice = isinstance(kind, list)
+        if is_choice and str(given[str(finding.path[0])]).lower() in map(str.lower, kind or ()):
+            continue  # it compares without regard to capitals
+        yield finding._replace(warning=kind is None or is_choice)
+    yield from _sections(given)
+
+
+_SECTIONS = ("zero_optimization", "bf16", "activation_checkpointing", "flops_profiler", "fp16")
+_DEEPERSPEED = (("fp16", "fp16"), ("fp16", "type"))  # another rule is about them
+
+
+def _sections(given: Mapping[str, Any]) -> Iterator[Finding]:
+    """Keys in the mappings that GPT-NeoX hands to DeepSpeed."""
+    sections = {key: given[key] for key in _SECTIONS if isinstance(given.get(key), dict)}
+    for finding in mapping_findings(sections, table("deepspeed")):
+        if finding.path not in _DEEPERSPEED:
+            yield finding

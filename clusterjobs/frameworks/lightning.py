@@ -1,0 +1,280 @@
+"""A script with Lightning's Trainer, one Slurm task per rank, as its SLURMEnvironment expects.
+
+The Trainer takes its sizes from variables, a LightningCLI from flags. A callback that Lightning
+loads by itself saves at the stop file; Lightning's own requeue is never used.
+Source: Lightning 2.6.6, fabric/plugins/environments/slurm.py, pytorch/utilities/argparse.py,
+pytorch/trainer/connectors/signal_connector.py and checkpoint_connector.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from clusterjobs.diagnostics import Diagnostics, Provenance
+from clusterjobs.frameworks.arguments import (
+    Argument,
+    arguments_of,
+    check_parallel_arguments,
+    given_arguments,
+    refuse_arguments,
+    refuse_variables,
+    script_of,
+)
+from clusterjobs.frameworks.base import (
+    JOB_DIR,
+    ConfigFile,
+    Foreseen,
+    Framework,
+    Program,
+    Saving,
+    Task,
+    Variable,
+    folder_on_the_node,
+)
+from clusterjobs.frameworks.flags import argument_findings, table
+from clusterjobs.frameworks.torch_foreseen import of_lightning
+from clusterjobs.spec import field_types
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.model import SpecModel
+from clusterjobs.yaml.document import Path
+
+# ------------------------------------------------------------------ checks
+#
+# What Lightning would refuse or misread, found before anything is rendered.
+#
+# Knows the names of the Trainer's arguments; itSource: Lightning 2.6.6,
+# fabric/plugins/environments/slurm.py and pytorch/trainer/connectors/signal_connector.py.
+
+
+_OF_TRAINER = re.compile(r"trainer\.\w+")  # no key of a class, and no `callbacks+`
+
+
+def check_cli_arguments(
+    experiment: Experiment, derived: Mapping[str, Path], diagnostics: Diagnostics
+) -> None:
+    """The arguments of a LightningCLI. `derived`: the Trainer's argument -> the spec's key."""
+    refused = {f"trainer.{name}": diagnostics.describe_key(key) for name, key in derived.items()}
+    refuse_arguments(experiment, diagnostics, refused)
+    _refuse_files(experiment, diagnostics)
+    of_trainer = [
+        argument
+        for argument in given_arguments(experiment)
+        if _OF_TRAINER.fullmatch(argument.key) and argument.key not in refused
+    ]
+    for finding in argument_findings(of_trainer, table("lightning")):
+        diagnostics.problem(*finding)
+
+
+def _refuse_files(experiment: Experiment, diagnostics: Diagnostics) -> None:
+    """Files whose settings would replace the derived flags, which stand before `args`."""
+    for argument in given_arguments(experiment):
+        if argument.key in ("config", "trainer"):
+            what = f"{argument.name} in args would replace the derived settings of the Trainer"
+            diagnostics.problem(argument.path, what, "write lightning: {config: [FILE]}")
+
+
+def check_sizes(experiment: Experiment, sizes: Mapping[str, str], diagnostics: Diagnostics) -> None:
+    """Sizes among the arguments of a script's own parser, by the Trainer's names."""
+    for argument in given_arguments(experiment):
+        _check_size(argument, sizes, diagnostics)
+
+
+def _check_size(argument: Argument, sizes: Mapping[str, str], diagnostics: Diagnostics) -> None:
+    key = argument.key.removeprefix("trainer.")
+    value = argument.values[0] if argument.values else ""
+    if key in ("num_nodes", "devices") and value.isdecimal() and value != sizes[key]:
+        reference = {"num_nodes": "nodes", "devices": "ranks_per_node"}[key]
+        diagnostics.problem(
+            argument.path,
+            f"{argument.name}: {value}, but the job has {reference} {sizes[key]}, and Lightning "
+            "compares them",
+            f'remove it, or write {argument.name}: "{{{{ {reference} }}}}"',
+        )
+
+
+def check_requeue(experiment: Experiment, diagnostics: Diagnostics) -> None:
+    """No signal may reach Lightning: it would requeue the job, or end in the middle of a step."""
+    if experiment.restarts and experiment.restarts.signal:
+        diagnostics.problem(
+            ("restarts", "signal"),
+            f"{experiment.restarts.signal} would end Lightning's ranks before they save",
+            "remove it: the callback looks for the stop file after each step",
+        )
+    signal = str(experiment.sbatch.get("signal", ""))
+    if signal and not signal.upper().startswith(("B:", "RB:", "BR:")):
+        diagnostics.problem(
+            ("sbatch", "signal"),
+            f"{signal} would reach Lightning, which would requeue the job, as the script does",
+            "remove it, and write restarts: {time_limit: 20}",
+        )
+
+
+def check_name(experiment: Experiment, diagnostics: Diagnostics) -> None:
+    if experiment.name in ("bash", "interactive"):
+        diagnostics.problem(
+            ("name",),
+            f"in a job named {experiment.name}, Lightning ignores Slurm: every rank would train a "
+            "model of its own",
+            f"write another name, for example {experiment.name}-run",
+        )
+
+
+_PRECISIONS = {"fp32": "32-true", "fp16": "16-mixed", "bf16": "bf16-mixed"}
+_ENTRY_POINTS = """\
+[lightning.pytorch.callbacks_factory]
+clusterjobs = lightning_callback:for_lightning
+
+[pytorch_lightning.callbacks_factory]
+clusterjobs = lightning_callback:for_pytorch_lightning
+"""
+# On PYTHONPATH, so that it holds nothing else: the job's other programs could hide modules.
+_FOLDER = "lightning"
+_PROGRAM = "lightning_callback.py"
+
+
+class Settings(SpecModel):
+    """`cli`: the subcommand of a script that calls LightningCLI. `config`: its config files."""
+
+    cli: Literal["fit", "validate", "test", "predict"] | None = None
+    config: tuple[field_types.Path, ...] = ()
+
+
+class Options(SpecModel):
+    """`lightning`: its keys beside the common ones of a spec."""
+
+    lightning: Settings = Settings()
+
+
+class Lightning(Framework):
+    """`framework: lightning`."""
+
+    name = "lightning"
+    launchers = ("srun",)
+    parallel_keys = ("tensor", "pipeline", "context")
+    options = Options
+    saving = Saving(
+        "file",
+        "a callback that Lightning loads by itself saves after a step and ends the ranks",
+        "latest.txt",
+    )
+    reads_precision = True
+    reads_variables = ("PL_TRAINER_",)
+    packages = ("torch",)
+
+    def foreseen(
+        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+    ) -> Foreseen:
+        return of_lightning(experiment)
+
+    def program(
+        self, task: Task, diagnostics: Diagnostics, provenance: Provenance
+    ) -> Program | None:
+        options, experiment = task.options, task.experiment
+        assert isinstance(options, Options)
+        settings = options.lightning
+        script = script_of(experiment, diagnostics)
+        check_parallel_arguments(experiment, diagnostics)
+        derived = list(_settings(task))
+        if settings.cli:
+            keys = {name: key for name, _, key in derived}
+            check_cli_arguments(experiment, keys, diagnostics)
+        else:
+            check_sizes(experiment, {name: value for name, value, _ in derived}, diagnostics)
+        origins = {_variable(name): diagnostics.describe_key(path) for name, _, path in derived}
+        refuse_variables(experiment, origins, diagnostics)
+        check_requeue(experiment, diagnostics)
+        check_name(experiment, diagnostics)
+        if settings.config and not settings.cli:
+            what = "only a LightningCLI reads config files"
+            diagnostics.problem(("lightning", "config"), what, "add cli: fit, or remove it")
+        if script is None:
+            return None
+        words = (script, *_cli_words(settings, derived), *arguments_of(experiment))
+        origins = {_flag(name): diagnostics.describe_key(path) for name, _, path in derived}
+        return Program(
+            words,
+            is_python=True,
+            files=tuple(_files(experiment)),
+            programs=(_PROGRAM,) if experiment.checkpoints else (),
+            links=(f"{_FOLDER}/{_PROGRAM}",) if experiment.checkpoints else (),
+            environment=(*_variables(settings, derived), *_of_the_callback(experiment)),
+            origins=origins if settings.cli else {},
+        )
+
+
+# ------------------------------------------------------------------ what the Trainer gets
+
+_Derived = list[tuple[str, str, Path]]  # an argument of the Trainer, its value, the spec's key
+
+
+def _settings(task: Task) -> Iterator[tuple[str, str, Path]]:
+    experiment, shape = task.experiment, task.shape
+    given = {argument.key for argument in given_arguments(experiment)}
+    yield "num_nodes", str(shape.nodes), ("nodes",)
+    yield "devices", str(shape.ranks_per_node), ("ranks_per_node",)
+    if "trainer.accelerator" not in given:  # the user may name another one, such as hpu
+        yield "accelerator", "gpu" if shape.gpus_per_node else "cpu", ("gpus_per_node",)
+    if experiment.precision:
+        yield "precision", _PRECISIONS[experiment.precision], ("precision",)
+    if task.samples:
+        yield "accumulate_grad_batches", str(task.samples.accumulation), ("batch",)
+    if experiment.checkpoints:
+        folder = folder_on_the_node(experiment.checkpoints.path)
+        yield "default_root_dir", folder, ("checkpoints", "path")
+
+
+def _flag(name: str) -> str:
+    return f"--trainer.{name}"
+
+
+def _variable(name: str) -> str:
+    return f"PL_TRAINER_{name.upper()}"
+
+
+def _cli_words(settings: Settings, derived: _Derived) -> Iterator[str]:
+    if settings.cli is None:
+        return
+    yield settings.cli
+    for file in settings.config:
+        yield from ("--config", folder_on_the_node(file) if file.startswith("/") else file)
+    for name, value, _ in derived:
+        yield from (_flag(name), value)
+
+
+def _variables(settings: Settings, derived: _Derived) -> Iterator[Variable]:
+    """A LightningCLI gives its Trainer every argument, so that it reads no variable."""
+    if settings.cli:
+        return
+    for name, value, _ in derived:
+        yield Variable(
+            _variable(name),
+            value,
+            f"the Trainer's {name}, if the script gives none",
+            "Lightning pytorch/utilities/argparse.py",
+        )
+
+
+# ------------------------------------------------------------------ the callback
+
+
+def _files(experiment: Experiment) -> Iterator[ConfigFile]:
+    if experiment.checkpoints:
+        yield ConfigFile("entry_points.txt", _ENTRY_POINTS, f"{_FOLDER}/clusterjobs.dist-info")
+
+
+def _of_the_callback(experiment: Experiment) -> Iterator[Variable]:
+    if experiment.checkpoints:
+        yield Variable(
+            "CLUSTERJOBS_CHECKPOINTS",
+            folder_on_the_node(experiment.checkpoints.path),
+            "where the callback saves, and looks for the newest checkpoint",
+        )
+        yield Variable(
+            "PYTHONPATH",
+            f"{JOB_DIR}/{_FOLDER}",
+            "Lightning loads the callback from here, by its entry point",
+            "Lightning fabric/utilities/registry.py",
+            append=True,
+        )

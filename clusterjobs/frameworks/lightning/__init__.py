@@ -1,1 +1,0 @@
-"""PyTorch Lightning: its variables, flags and checkpoints."""

@@ -1,0 +1,1 @@
+"""Makes the description of a cluster from what its Slurm prints."""

@@ -1,1 +1,0 @@
-"""Reads the files that jobs write into their folders."""

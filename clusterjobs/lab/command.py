@@ -1,0 +1,294 @@
+"""`clusterjobs lab`: a temporary, real Slurm cluster on this machine.
+
+This module knows the command line and the output. `lab_selection.py` selects the lab. The package
+clusterjobs.lab is imported only when it is used.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+
+import click
+
+from clusterjobs.console.options import output_option, set_option
+from clusterjobs.console.show import print_json
+from clusterjobs.counted import counted
+from clusterjobs.lab.script import options_after_job, script_for
+from clusterjobs.lab.selection import (
+    existing,
+    lab_named,
+    list_,
+    name_option,
+    read_shape,
+    running,
+    say,
+    small_queue_notices,
+    state_of,
+)
+
+# ------------------------------------------------------------------ lab nodes
+#
+# `clusterjobs lab kill-node` and `start-node`: break and repair nodes of a lab.
+
+
+_KILLS = ("power", "slurmd", "network", "storage")
+
+
+@click.command("kill-node", short_help="Break a node.")
+@name_option
+@click.argument("node")
+@click.option(
+    "--how",
+    type=click.Choice(_KILLS),
+    default="power",
+    show_default=True,
+    help="What fails: the whole node, slurmd, its network, or its shared folders.",
+)
+def kill_node(name: str, node: str, how: str) -> None:
+    """Break NODE; Slurm detects it after some seconds and requeues its jobs.
+
+    \b
+    Examples:
+      clusterjobs lab kill-node train-dy-p4d-1
+      clusterjobs lab kill-node train-dy-p4d-1 --how network
+    """
+    from clusterjobs.lab import breakage
+
+    this = running(name)
+    breakage.kill_node(this, node, how)
+    say(
+        f"{node} is broken ({how}); to repair it: "
+        f"clusterjobs lab start-node {node}{this.folder.name_option}"
+    )
+
+
+@click.command("start-node", short_help="Repair a node.")
+@name_option
+@click.argument("node")
+def start_node(name: str, node: str) -> None:
+    """Repair NODE after kill-node.
+
+    \b
+    Example:
+      clusterjobs lab start-node train-dy-p4d-1
+    """
+    from clusterjobs.lab import breakage
+
+    breakage.start_node(running(name), node)
+    say(f"{node} is started")
+
+
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group()
+def lab() -> None:
+    """A real Slurm cluster on this machine, shaped like one of your clusters.
+
+    Needs no root and no installed Slurm. Jobs run unchanged; GPUs exist only in Slurm.
+
+    \b
+    Examples:
+      clusterjobs lab up p4d-a100          start two nodes of each queue
+      clusterjobs lab run generated/job.sh submit a script and follow its log
+      clusterjobs lab shell                open a shell where its folders are mounted
+      clusterjobs lab list                 show all labs
+      clusterjobs lab down                 stop it
+    """
+
+
+@lab.command(short_help="Start a lab shaped like a cluster.")
+@click.argument("cluster")
+@click.option(
+    "--nodes",
+    default=2,
+    show_default=True,
+    type=click.IntRange(1, 512),
+    help="Nodes of each type in a queue.",
+)
+@click.option("--queue", metavar="QUEUE", help="Only this queue.")
+@click.option(
+    "--controller-only",
+    is_flag=True,
+    help="Start no nodes: all nodes exist only in Slurm's config, for sbatch --test-only.",
+)
+@click.option(
+    "--slurm",
+    "version",
+    type=click.Choice(["own", "22.05", "24.11", "26.05"]),
+    envvar="CLUSTERJOBS_SLURM",
+    help="Slurm's version, by default the nearest to the cluster's. own: this machine's. "
+    "Others are downloaded once. Also CLUSTERJOBS_SLURM.",
+)
+@click.option("--replace", is_flag=True, help="Stop a running lab of this name first.")
+@name_option
+@_JSON
+def up(
+    cluster: str,
+    nodes: int,
+    queue: str | None,
+    controller_only: bool,
+    version: str | None,
+    replace: bool,
+    name: str,
+    as_json: bool,
+) -> None:
+    """Start a lab shaped like CLUSTER: the name of a ready config, or the file of a cluster.
+
+    \b
+    Examples:
+      clusterjobs lab up p4d-a100
+      clusterjobs lab up my-cluster.yaml --nodes 4 --queue train
+      clusterjobs lab up p5-h100 --controller-only
+      clusterjobs lab up p4d-a100 --slurm 24.11
+    """
+    spec = read_shape(cluster, nodes, queue, controller_only)
+    for line in small_queue_notices(spec, nodes):
+        say(line)
+    this = lab_named(name)
+    if replace:
+        this.down()
+    this.up(spec, say=say, version=version)
+    if as_json:
+        print_json(state_of(this, name))
+        return
+    say(f"the lab is running: {counted(len(spec.nodes), 'node')}, Slurm {this.facts.slurm}")
+    for directory in spec.shared:
+        say(f"  {directory} is {this.folder.shared(directory)}")
+    option = this.folder.name_option
+    say(f'  for sbatch and squeue in this shell: eval "$(clusterjobs lab env{option})"')
+
+
+@lab.command(short_help="Print settings for a shell to use the lab.")
+@name_option
+def env(name: str) -> None:
+    """Print the settings that make a shell use the lab's sbatch, squeue, scontrol, ...
+
+    \b
+    Example:
+      eval "$(clusterjobs lab env)"
+      sbatch generated/job.sh
+    """
+    this = running(name)
+    click.echo(f"export PATH={shlex.quote(str(this.folder / 'bin'))}:$PATH")
+    click.echo(f"export CLUSTERJOBS_LAB={shlex.quote(name)}")
+
+
+@lab.command(
+    short_help="Submit a script or a spec, and follow its log.",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@name_option
+@_JSON
+@output_option
+@set_option
+@click.argument("job", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("sbatch_options", nargs=-1, type=click.UNPROCESSED)
+def run(
+    name: str,
+    as_json: bool,
+    output: Path,
+    settings: tuple[str, ...],
+    job: Path,
+    sbatch_options: tuple[str, ...],
+) -> None:
+    """Submit JOB, a script or a spec, follow its log, and exit with its exit code.
+
+    Ctrl-C leaves the job running. After JOB, all options but --set, --name and --json are sbatch's.
+
+    \b
+    Examples:
+      clusterjobs lab run examples/tiny-gpt.yaml
+      clusterjobs lab run examples/tiny-gpt.yaml --set args.steps=50
+      clusterjobs lab run generated/job.sh --time=5
+      clusterjobs lab run generated/job.sh --name mine
+    """
+    from clusterjobs.lab.lab import follow
+
+    after = options_after_job(sbatch_options)
+    as_json = as_json or after.as_json
+    this = running([name, *after.names][-1])
+    script = script_for(job, output, [*settings, *after.settings], this.folder)
+    job_id = this.sbatch(script, *after.sbatch)
+    say(f"submitted job {job_id}")
+    log = this.folder.host_path(this.job(job_id).stdout)
+    try:
+        end = follow(this, job_id, lambda text: click.echo(text, nl=False, err=as_json), say)
+    except KeyboardInterrupt:
+        say(f"job {job_id} keeps running, its log is {log}")
+        say(f"to cancel it: {this.folder / 'bin/scancel'} {job_id}")
+        raise
+    if not log.exists():
+        say(f"the job wrote no log {log}: does its folder exist?")
+    if as_json:
+        print_json({"job_id": job_id, **end.__dict__, "log": str(log)})
+    raise click.exceptions.Exit(end.exit_code)
+
+
+@lab.command(
+    short_help="Open a shell in the lab, or run a command.",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@name_option
+@click.option("--node", metavar="NODE", help="On this node, not on the head node.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def shell(name: str, node: str | None, command: tuple[str, ...]) -> None:
+    """Open a shell on the lab's head node, or run COMMAND there; the shared folders are mounted.
+
+    \b
+    Examples:
+      clusterjobs lab shell
+      clusterjobs lab shell ls -l /fsx
+      clusterjobs lab shell --node train-dy-p4d-1
+    """
+    this = running(name)
+    words = command or (os.environ.get("SHELL", "bash"),)
+    raise click.exceptions.Exit(this.shell(words, name, node))
+
+
+@lab.command()
+@name_option
+@_JSON
+def status(name: str, as_json: bool) -> None:
+    """Show the lab's nodes and jobs.
+
+    \b
+    Example:
+      clusterjobs lab status --json
+    """
+    this = lab_named(name)
+    state = state_of(this, name)
+    if as_json:
+        print_json(state)
+    elif this.init is None:
+        click.echo(f"no lab is running in {this.folder.path}")
+    else:
+        click.echo(f"cluster {state['cluster']}, Slurm {state['slurm']}, {this.folder.path}\n")
+        for command in (["sinfo", "--Node", "--format=%22N %12P %10T %G"], ["squeue"]):
+            click.echo(this.run(command).stdout)
+
+
+@lab.command(short_help="Stop the lab.")
+@name_option
+@click.option("--delete", is_flag=True, help="Also remove its shared folders and logs.")
+def down(name: str, delete: bool) -> None:
+    """Stop the lab, with all its processes, mounts and networks.
+
+    \b
+    Examples:
+      clusterjobs lab down
+      clusterjobs lab down --name mine
+      clusterjobs lab down --delete
+    """
+    this = existing(name)
+    was_up = this.delete() if delete else this.down()
+    say(f"the lab {name} is stopped" if was_up else f"the lab {name} was not running")
+    if not delete:
+        say(f"shared folders and logs are in {this.folder.path}")
+
+
+lab.add_command(list_)
+lab.add_command(kill_node)
+lab.add_command(start_node)

@@ -1,0 +1,1 @@
+"""Records of a model, a layout and a GPU, and models read from a config.json."""

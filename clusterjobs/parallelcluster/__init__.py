@@ -1,1 +1,0 @@
-"""Everything that knows ParallelCluster: its configs, their changes, their validation."""

@@ -1,1 +1,0 @@
-"""Our own checks of a ParallelCluster config, in addition to ParallelCluster's validators."""

@@ -1,1 +1,0 @@
-"""Everything that follows from a spec and a cluster, derived once."""

@@ -1,1 +1,0 @@
-"""A plan as text: the job script, the cluster config, the manifest."""

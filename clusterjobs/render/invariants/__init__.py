@@ -1,1 +1,0 @@
-"""What every job script must keep, whatever a site changes."""

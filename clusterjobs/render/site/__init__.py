@@ -1,1 +1,0 @@
-"""The templates of a site: read, checked, merged and rendered."""

@@ -1,0 +1,1 @@
+"""Reads logs: windows of steps and events, whatever program wrote them."""

@@ -1,0 +1,101 @@
+"""fairseq's lines, simple and JSON (fairseq/logging/progress_bar.py, trainer.py).
+
+    train_inner | epoch 001:   4 / 5 loss=7.695, wps=4112.2, ups=2.07, wpb=1984, num_updates=4
+
+All values are of the job; the loss is in base 2. The time of a step is wpb / wps, since ups has two
+digits. The speed in the first line of a process leaves out the first step, so it is dropped.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+
+from clusterjobs.report.logs.records import Event, Quantity, Window
+
+_PAIR = re.compile(r"\b([a-z_]+)(?:=| )([-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|inf|nan))(?=,|$| \|)")
+_TAG = re.compile(r"(?:\| |\[)(train_inner|train|valid)\b")
+_SAVED = re.compile(r"@ (\d{1,15}) updates, score [^()]{1,40}\) \(writing took ([\d.]{1,20}) sec")
+_SAVING = re.compile(r"Preparing to save checkpoint for epoch \d{1,9} @ (\d{1,15}) updates")
+_LOADED = re.compile(r"\(epoch \d{1,9} @ (\d{1,15}) updates\)")
+_NO_CHECKPOINT = "No existing checkpoint found"
+_PLAIN: dict[str, Quantity] = {
+    "lr": "learning_rate",
+    "gnorm": "grad_norm",
+    "loss_scale": "loss_scale",
+    "wps": "tokens_per_second",
+    "bsz": "batch",
+}
+
+
+class Fairseq:
+    """One log. Of an epoch without a line `train_inner`, the line at its end counts."""
+
+    name = "fairseq"
+    hints = ("num_updates", " updates", _NO_CHECKPOINT)
+
+    def __init__(self) -> None:
+        self._is_first = True  # whether the process has had no line
+        self._is_inside = False  # whether the epoch has had a line
+
+    def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:
+        if event := _event(line):
+            self._is_first = self._is_first or event.kind == "resumed"
+            return (event,)
+        self._is_first = self._is_first or _NO_CHECKPOINT in line
+        tag = _TAG.search(line)
+        numbers = _numbers(line, tag[1]) if tag else {}
+        if not tag or "num_updates" not in numbers:
+            return ()
+        step = int(numbers["num_updates"])
+        if tag[1] == "valid":
+            return (Event("validation", step, numbers.get("loss", math.nan) * math.log(2)),)
+        was_inside, self._is_inside = self._is_inside, tag[1] == "train_inner"
+        if tag[1] == "train" and was_inside:
+            return ()
+        values = _values(numbers)
+        if self._is_first:
+            values.pop("seconds", None)
+            values.pop("tokens_per_second", None)
+        self._is_first = False
+        return (Window(step, values, None, rank),)
+
+
+def _numbers(line: str, tag: str) -> dict[str, float]:
+    """The fields of a line. In JSON, those at the end of an epoch begin with the tag."""
+    start = line.find('{"epoch"')
+    if start < 0:
+        return {name: float(text) for name, text in _PAIR.findall(line)}
+    fields: Mapping[str, object] = json.loads(line[start : line.rindex("}") + 1])
+    known = ((name.removeprefix(f"{tag}_"), value) for name, value in fields.items())
+    return {name: float(str(value)) for name, value in known if value is not None}
+
+
+def _values(numbers: Mapping[str, float]) -> dict[Quantity, float]:
+    values: dict[Quantity, float] = {
+        quantity: numbers[name] for name, quantity in _PLAIN.items() if name in numbers
+    }
+    if "loss" in numbers:
+        values["loss"] = numbers["loss"] * math.log(2)
+    if numbers.get("wps") and numbers.get("wpb"):
+        values["seconds"] = numbers["wpb"] / numbers["wps"]
+    elif numbers.get("ups"):
+        values["seconds"] = 1 / numbers["ups"]
+    return values
+
+
+def _event(line: str) -> Event | None:
+    if "Saved checkpoint " in line and (found := _SAVED.search(line)):
+        return Event("saved", int(found[1]), float(found[2]))
+    if found := _SAVING.search(line):
+        return Event("saving", int(found[1]))
+    if "Loaded checkpoint " in line and (found := _LOADED.search(line)):
+        return Event("resumed", int(found[1]))
+    return None
+
+
+def format_of_log() -> Fairseq:
+    """A new object for one log."""
+    return Fairseq()

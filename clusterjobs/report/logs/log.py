@@ -1,0 +1,261 @@
+"""Reads the log of a job in one pass: its windows and events, and the format they are in.
+
+It gets bytes and knows no file; what a line means is known in `formats/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from clusterjobs.report.logs.formats import FastFormat, Format, all_formats
+from clusterjobs.report.logs.formats.deepspeed import Checkpoints
+from clusterjobs.report.logs.formats.job_script import JobScript
+from clusterjobs.report.logs.lines import Line, LineFinder, RankTimes, clean_lines, frequent_lines
+from clusterjobs.report.logs.records import Event, Log, Window
+from clusterjobs.report.logs.thinning import Thinned
+
+_SAMPLE = 200  # windows after which the formats of a log are known
+_SAMPLE_BYTES = 32 << 20
+_MOST_STEPS = 10**15
+_START = 1 << 18  # bytes in which unknown lines are counted
+_NEAR = 8  # records before, among which the step of a further line is searched for
+_RECENT = 1000  # records that are not thinned yet
+_STARTS = ("attempt", "resumed", "end")  # events after which a step is done again
+_SILENT = 256  # windows of other ranks after which a rank counts as gone
+
+
+def read_log(blocks: Iterable[bytes], formats: Sequence[Format] | None = None) -> Log:
+    """All that the log says. `formats`: those to look for, the most certain first."""
+    reader = LogReader(all_formats() if formats is None else formats)
+    for block in blocks:
+        reader.feed(block)
+    return reader.log()
+
+
+class LogReader:
+    """Reads blocks of a log as they come."""
+
+    def __init__(self, formats: Sequence[Format]) -> None:
+        self._formats = list(formats)
+        self._others: list[Format] = [JobScript(), Checkpoints()]  # events of any framework
+        self._readers = [*self._others, *formats]
+        self._is_chosen = False
+        self._fast: FastFormat | None = None  # the only one that finds steps
+        self._finder = LineFinder(_hints(self._readers))
+        self._thinned = Thinned()
+        self._found: list[Window | Event] = []  # the last ones
+        self._sample: list[tuple[Format, Window | Event]] = []
+        self._start = bytearray()  # of the log, for the message that no step was found
+        self._dropped = 0
+        self._resumed: tuple[int | None, int | None] = None, None  # the last load: step and rank
+        self._ranks = RankTimes()
+        self._printers = {form: _Printer() for form in formats}  # whose lines count
+        self._near: Window | None = None  # of a further format, for the next step of the first one
+        self._guessed: frozenset[str] = frozenset()  # values of the last step that are of `_near`
+
+    def feed(self, block: bytes) -> None:
+        """Read the next block; the line that is cut off at its end waits for its rest."""
+        if len(self._start) < _START:
+            self._start += block[:_START]
+        for raw in self._finder.lines(block):
+            if self._fast and (window := self._fast.read_raw(raw)):
+                self._add(self._fast, window)
+                continue
+            for line in clean_lines(raw):
+                self._read(line)
+
+    def log(self) -> Log:
+        """What was read so far; the line that is still being written is left out."""
+        if not self._is_chosen:
+            self._choose()
+        name = self._formats[0].name if self._formats else ""
+        finder = self._finder
+        unknown = () if name else frequent_lines(bytes(self._start))
+        return Log(
+            name,
+            (*self._thinned.records(), *self._found),
+            finder.count,
+            finder.size,
+            self._dropped,
+            unknown,
+            self._ranks.slow(),
+            self._thinned.impossible,
+        )
+
+    def _read(self, line: Line) -> None:
+        for form in self._readers:
+            if any(hint in line.text for hint in form.hints):
+                records = [
+                    one for one in self._records(form, line) if not self._is_known(one, line.rank)
+                ]
+                if self._is_chosen:
+                    for record in records:
+                        self._add(form, record)
+                else:
+                    self._sample += [(form, record) for record in records]
+        if not self._is_chosen and self._has_sample():
+            self._choose()
+
+    def _records(self, form: Format, line: Line) -> Sequence[Window | Event]:
+        try:
+            records = tuple(form.read(line.text, line.rank))
+        except (ValueError, ArithmeticError):
+            self._dropped += 1
+            return ()
+        for record in records:
+            if isinstance(record, Window) and not 0 <= record.step < _MOST_STEPS:
+                self._dropped += 1
+                return ()
+        return records
+
+    def _is_known(self, record: Window | Event, rank: int | None) -> bool:
+        """Whether another rank has said that this checkpoint was loaded."""
+        if isinstance(record, Window):
+            return False
+        if record.kind in ("attempt", "end"):
+            self._resumed = None, None
+        if record.kind != "resumed":
+            return False
+        step, first = self._resumed
+        if record.step == step and rank != first:
+            return True
+        self._resumed = record.step, rank
+        return False
+
+    def _has_sample(self) -> bool:
+        return len(self._sample) >= _SAMPLE or self._finder.size >= _SAMPLE_BYTES
+
+    def _choose(self) -> None:
+        """Keep the formats that have found steps; the first of them says which steps there are."""
+        sample, self._sample, self._is_chosen = self._sample, [], True
+        self._formats = _needed(self._formats, sample)
+        self._readers = [*self._others, *self._formats]
+        self._finder.hints = [hint.encode() for hint in _hints(self._readers)]
+        if len(self._formats) == 1 and isinstance(self._formats[0], FastFormat):
+            self._fast = self._formats[0]
+        for form, record in sample:
+            is_needed = form in self._formats
+            if is_needed or (isinstance(record, Event) and record.kind != "length"):
+                self._add(form, record)
+
+    def _add(self, form: Format, record: Window | Event) -> None:
+        if isinstance(record, Window):
+            self._ranks.add(record)
+            if not self._printers[form].prints(record):
+                self._raise_memory(record)
+                return
+            if self._completes(form, record):
+                return
+            record = self._with_near(record)
+        elif record.kind in _STARTS:
+            self._near = None
+        self._found.append(record)
+        if len(self._found) > _RECENT:
+            self._thinned.add(self._found[:-_NEAR])
+            del self._found[:-_NEAR]
+
+    def _completes(self, form: Format, further: Window) -> bool:
+        """Whether it says more about a step that is known, and nothing about another one.
+
+        A further line of the first format adds what the last step does not have yet: of ranks
+        without labels that all print a step, the first one counts. The other formats add to the
+        last steps, and have no steps of their own.
+        """
+        is_first = form is self._formats[0]
+        last = self._found[-1] if self._found else None
+        if is_first and isinstance(last, Window) and last.step != further.step:
+            return False  # as nearly always
+        is_last = True
+        for place in self._last_places():
+            known = self._found[place]
+            if not isinstance(known, Window):
+                if is_first and known.kind in _STARTS:
+                    return False
+                continue
+            if known.step == further.step:
+                self._found[place] = self._completed(known, further)
+                self._near = None if is_last else further  # or it starts again
+                return True
+            if is_first:
+                return False
+            is_last = False
+        if not is_first:
+            self._near = further
+        return not is_first
+
+    def _last_places(self) -> range:
+        return range(len(self._found) - 1, max(-1, len(self._found) - _NEAR), -1)
+
+    def _completed(self, known: Window, further: Window) -> Window:
+        certain = {name: known.values[name] for name in known.values.keys() - self._guessed}
+        self._guessed = frozenset()
+        values = {**known.values, **further.values, **certain}
+        if "memory_gib" in further.values and "memory_gib" in known.values:
+            values["memory_gib"] = max(one.values["memory_gib"] for one in (known, further))
+        return known._replace(values=values)
+
+    def _with_near(self, window: Window) -> Window:
+        """With what the program itself printed last, between this step and the one before.
+
+        It may count from 0, print before the framework does, or print other steps.
+        """
+        near, self._near = self._near, None
+        self._guessed = frozenset()
+        if near is None:
+            return window
+        before = next((one.step for one in reversed(self._found) if isinstance(one, Window)), 0)
+        before = before if before < window.step else 0  # it starts again
+        if not before <= near.step <= window.step:
+            return window
+        self._guessed = frozenset(near.values.keys() - window.values.keys())
+        return window._replace(values={**near.values, **window.values})
+
+    def _raise_memory(self, other: Window) -> None:
+        """The memory of a step is that of the rank that uses the most."""
+        if "memory_gib" not in other.values:
+            return
+        for place in self._last_places():
+            known = self._found[place]
+            if isinstance(known, Window):
+                memory = max(other.values["memory_gib"], known.values.get("memory_gib", 0.0))
+                self._found[place] = known._replace(values={**known.values, "memory_gib": memory})
+                return
+
+
+class _Printer:
+    """The rank whose lines of one format count, since each rank may print each step."""
+
+    def __init__(self) -> None:
+        self._rank: int | None = None
+        self._has_windows = False
+        self._others = 0  # windows of other ranks since the last one of `_rank`
+
+    def prints(self, window: Window) -> bool:
+        """Whether the window is of that rank."""
+        if window.rank == self._rank:
+            self._others = 0
+            return True
+        self._others += 1
+        if self._has_windows and self._others <= _SILENT:
+            return False
+        self._rank, self._others, self._has_windows = window.rank, 0, True
+        return True
+
+
+def _needed(
+    formats: Iterable[Format], sample: Iterable[tuple[Format, Window | Event]]
+) -> list[Format]:
+    """The formats with steps; of those behind the first, the ones with further values."""
+    windows = [(form, one) for form, one in sample if isinstance(one, Window)]
+    needed: list[Format] = []
+    known: set[str] = set()
+    for form in formats:
+        own = {name for other, one in windows if other is form for name in one.values}
+        if own - known:
+            needed.append(form)
+            known |= own
+    return needed
+
+
+def _hints(formats: Iterable[Format]) -> list[str]:
+    return sorted({hint for form in formats for hint in form.hints})

@@ -1,0 +1,373 @@
+"""Reads the log of a target, packed by gzip or not, block by block."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import gzip
+import io
+import json
+import pathlib
+import signal
+import sys
+import threading
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, BinaryIO, NamedTuple, NoReturn
+
+import click
+
+from clusterjobs.errors import InputError, one_problem
+from clusterjobs.foresight.foresee import price_of
+from clusterjobs.foresight.formulas.training_time import HourlyPrice
+from clusterjobs.foresight.job import CPU, ForeseenJob, Unknown, foreseen_job
+from clusterjobs.frameworks.base import Shape
+from clusterjobs.report.logs.formats import Format, all_formats
+from clusterjobs.report.logs.formats.own_pattern import OwnPattern
+from clusterjobs.report.logs.log import read_log
+from clusterjobs.report.logs.metric_files import read_metrics
+from clusterjobs.report.logs.records import Event, Log, Window
+from clusterjobs.report.make_run import make_run
+from clusterjobs.report.run import Job, RecordedAttempt, Run
+from clusterjobs.report.targets import Target
+from clusterjobs.runs.folders import digest_of, read_plan
+from clusterjobs.runs.pipeline import Project, load
+from clusterjobs.runs.records import Attempt, read_folder, unrecorded_attempts
+from clusterjobs.runs.spec_files import SpecFiles
+from clusterjobs.spec.keys.report import Report
+
+# ------------------------------------------------------------------ pattern limit
+#
+# Ends the search for a spec's pattern on a line on which it would take hours.
+#
+# Python's regular expressions have no limit of their own, but they notice signals.
+
+
+SECONDS = 2.0  # of processor time, so that a busy machine is no reason to stop
+_SHOWN = 60  # characters of the line
+
+
+class LimitedPattern:
+    """A format: the patterns of a spec, each line with a time limit."""
+
+    def __init__(self, own: OwnPattern) -> None:
+        self._own = own
+        self.name, self.hints = own.name, own.hints
+        self._line = ""
+        # Signals only reach the main thread.
+        self._has_limit = threading.current_thread() is threading.main_thread()
+        if self._has_limit:
+            signal.signal(signal.SIGVTALRM, self._stop)
+
+    def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:
+        """Raises InputError where a pattern does not come to an end."""
+        if not self._has_limit:
+            return self._own.read(line, rank)
+        self._line = line
+        signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
+        try:
+            return self._own.read(line, rank)
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+    def _stop(self, *_: object) -> NoReturn:
+        raise one_problem(
+            f"a pattern takes more than {SECONDS:g} s for the line {self._line[:_SHOWN]!r}",
+            path="report",
+            hint="a repeat inside a repeat, such as (\\w+ ?)*, has too many ways to match; use one "
+            "repeat, such as [\\w ]*",
+        )
+
+
+# ------------------------------------------------------------------ specs
+#
+# The specs of a command's targets, each read and planned once: a sweep may have a thousand points.
+#
+# A spec that cannot be planned today gives nothing, since its job may have run long ago.
+
+
+class Planned(NamedTuple):
+    """What a spec says of its job today. `batch` of the spec; `sites` know the prices.
+
+    `shape`: the ranks and where they run.
+    `content`: the hash of all that decides what the ranks compute.
+    """
+
+    content: str
+    shape: Shape
+    batch: int | None
+    job: ForeseenJob | Unknown
+    sites: tuple[tuple[str, str], ...]
+
+
+class Specs:
+    """Those that one command has read so far."""
+
+    def __init__(self) -> None:
+        self._patterns = functools.cache(_patterns)
+        self._planned = functools.cache(_planned)
+
+    def formats(self, spec: pathlib.Path | None) -> list[Format]:
+        """New ones for a log. Raises InputError for a spec that is wrong."""
+        return formats_of(self._patterns(spec) if spec else None)
+
+    def has_pattern(self, spec: pathlib.Path | None) -> bool:
+        """Whether a spec says how its log is to be read."""
+        return spec is not None and self._patterns(spec) is not None
+
+    def planned(self, spec: pathlib.Path, point: str | None) -> Planned | None:
+        """Of a sweep, that of the point with this name."""
+        return self._planned(spec).get(digest_of(point) if point else "")
+
+
+def formats_of(own: Report | None) -> list[Format]:
+    """The formats to look for: the patterns of the spec's key `report` before all others."""
+    return [*([LimitedPattern(OwnPattern(own.pattern, own.values))] if own else []), *all_formats()]
+
+
+def _patterns(spec: pathlib.Path) -> Report | None:
+    return SpecFiles(spec).load_points()[0].experiment.report
+
+
+def _planned(spec: pathlib.Path) -> dict[str, Planned]:
+    """By the digest of a point, "" for a spec without a sweep."""
+    try:
+        project = load(spec, (), to_write=False)
+    except InputError:
+        return {}
+    if isinstance(project, Project):
+        plans = [("", project.inputs.content, project.plan, project.spec)]
+    else:
+        plans = [
+            (digest_of(one.point.name), one.content, one.plan, loaded)
+            for one, loaded in zip(project.points, project.specs, strict=True)
+        ]
+    facts, sites = project.source.facts, project.inputs.sites
+    return {
+        digest: Planned(
+            content,
+            plan.placement.shape,
+            loaded.experiment.batch.global_ if loaded.experiment.batch else None,
+            foreseen_job(plan, loaded, facts, project.configs, True),
+            sites,
+        )
+        for digest, content, plan, loaded in plans
+    }
+
+
+# ------------------------------------------------------------------ facts
+#
+# What is known of a run beside its log: the job's folder, and what its spec says today.
+
+
+_CHANGED = (
+    "The spec has changed since this job was rendered: model, GPUs and price are those of today."
+)
+
+_MOST = 10**9  # ranks and GPUs: beyond it, plan.json is damaged or hostile
+
+
+def job_of(target: Target, specs: Specs) -> Job:
+    """Whatever is known; nothing of it is needed."""
+    job = _in_folder(target)
+    planned = specs.planned(target.spec, target.point) if target.spec else None
+    if planned is None:
+        return job
+    content = read_plan(target.folder / "plan.json").get("content") if target.folder else None
+    if isinstance(content, str) and content != planned.content:
+        job = dataclasses.replace(job, notes=(*job.notes, _CHANGED))
+    return _with_plan(job, planned)
+
+
+def _in_folder(target: Target) -> Job:
+    if target.folder is None:
+        return Job(name=target.name)
+    plan = read_plan(target.folder / "plan.json")
+    attempts = read_folder(target.folder).attempts
+    attempts += unrecorded_attempts(target.folder, attempts)
+    ranks, per_node = _derived(plan, "world_size"), _derived(plan, "ranks_per_node")
+    nodes = ranks // per_node if ranks and per_node else None
+    gpus_per_node = _derived(plan, "gpus_per_node")
+    return Job(
+        name=target.point or _name(plan) or target.folder.name,
+        job_id=target.folder.name,
+        framework=str(plan.get("framework") or ""),
+        nodes=nodes,
+        ranks=ranks,
+        gpus=gpus_per_node * nodes if gpus_per_node and nodes else None,
+        attempts=tuple(map(_attempt, attempts)),
+        point=_point(plan),
+    )
+
+
+def _name(plan: dict[str, Any]) -> str:
+    point = plan.get("point")
+    name = point.get("name") if isinstance(point, dict) else plan.get("name")
+    return name if isinstance(name, str) else ""
+
+
+def _point(plan: dict[str, Any]) -> dict[str, str]:
+    """The keys and values of a sweep's point, as plan.json has them."""
+    point = plan.get("point")
+    values = point.get("values") if isinstance(point, dict) else None
+    if not isinstance(values, dict):
+        return {}
+    return {
+        key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()
+    }
+
+
+def _derived(plan: dict[str, Any], name: str) -> int | None:
+    derived = plan.get("derived")
+    value = derived.get(name) if isinstance(derived, dict) else None
+    return value if isinstance(value, int) and 0 < value < _MOST else None
+
+
+def _attempt(one: Attempt) -> RecordedAttempt:
+    began = one.began
+    if began is None and one.ended is not None and one.seconds is not None:
+        began = one.ended - one.seconds
+    return RecordedAttempt(one.number, one.reason, one.seconds, began, one.submitted)
+
+
+def _with_plan(job: Job, planned: Planned) -> Job:
+    """With ranks, model, layout, GPU and price, as the spec has them today."""
+    found, shape = planned.job, planned.shape
+    job = dataclasses.replace(
+        job,
+        batch=planned.batch,
+        nodes=job.nodes or shape.nodes,
+        ranks=job.ranks or shape.world_size,
+        gpus=job.gpus or shape.nodes * shape.gpus_per_node or None,
+    )
+    if isinstance(found, Unknown):
+        return job
+    is_gpu = not found.gpu.name.startswith(CPU)
+    return dataclasses.replace(
+        job,
+        batch=found.layout.global_batch,
+        sequence=found.model.sequence,
+        model=found.model,
+        layout=found.layout,
+        gpu=found.gpu if is_gpu else None,
+        paid_nodes=_with_roles(job.nodes or shape.nodes, found),
+        total_steps=_total_steps(found),
+        price=_price(found, planned),
+    )
+
+
+def _with_roles(nodes: int, found: ForeseenJob) -> int:
+    """All nodes of the job. `nodes` train: those of the log, and not of the spec today."""
+    return nodes + max(0, round(found.nodes.number) - found.layout.nodes)
+
+
+def _total_steps(found: ForeseenJob) -> int | None:
+    if found.length is None:
+        return None
+    return round(found.length.steps_with(found.layout.global_batch, found.model.sequence))
+
+
+def _price(found: ForeseenJob, planned: Planned) -> HourlyPrice | None:
+    """None where points share nodes: their shares of the price are unknown."""
+    if found.nodes.number < 1:
+        return None
+    try:
+        price = price_of(found.nodes, planned.sites)
+    except InputError:  # `plan` shows what is wrong with the site's prices
+        return None
+    return None if isinstance(price, str) else price
+
+
+_BLOCK = 4 << 20
+_METRIC_FILES, _LARGEST = (".csv", ".json"), 256 << 20
+_GZIP = b"\x1f\x8b"
+
+
+def read_target(target: Target, specs: Specs, progress: Callable[[int], None]) -> tuple[Run, Log]:
+    """The run of a target, and its log. Raises InputError for a log or spec that is wrong.
+
+    `progress` gets the bytes that were read so far.
+    """
+    log = _metrics(target.log)
+    if log is None:
+        blocks = _counted(blocks_of(target.log), progress)
+        log = read_log(blocks, specs.formats(target.spec))
+    return make_run(log, job_of(target, specs)), log
+
+
+def _metrics(path: pathlib.Path | None) -> Log | None:
+    """Of a file of metrics; None if it is a log."""
+    if path is None or path.suffix not in _METRIC_FILES or not path.is_file():
+        return None
+    if path.stat().st_size > _LARGEST:
+        return None
+    return read_metrics(path.read_text(encoding="utf-8", errors="replace"))
+
+
+def _counted(blocks: Iterator[bytes], progress: Callable[[int], None]) -> Iterator[bytes]:
+    size = 0
+    for block in blocks:
+        size += len(block)
+        progress(size)
+        yield block
+
+
+def blocks_of(path: pathlib.Path | None) -> Iterator[bytes]:
+    """The bytes of a log, of standard input for None; gzip is unpacked. Raises InputError."""
+    try:
+        if path is None:
+            yield from _blocks(sys.stdin.buffer)
+            return
+        with path.open("rb") as file:
+            yield from _blocks(file)
+    except OSError as error:
+        raise one_problem(f"cannot read {path or 'it'}: {error.strerror or error}") from None
+
+
+def _blocks(file: BinaryIO) -> Iterator[bytes]:
+    """Of a packed file that is cut off or damaged, all that comes before."""
+    start = file.read(len(_GZIP))
+    if start != _GZIP:
+        yield start
+        while block := file.read(_BLOCK):
+            yield block
+        return
+    unpacked = gzip.GzipFile(fileobj=_Again(start, file))
+    try:
+        while block := unpacked.read1(_BLOCK):  # `read` would lose what comes before the damage
+            yield block
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        return
+
+
+class _Again(io.RawIOBase):
+    """A file whose first bytes were read already; standard input cannot go back."""
+
+    def __init__(self, start: bytes, file: BinaryIO) -> None:
+        self._start, self._file = start, file
+
+    def read(self, size: int = -1) -> bytes:
+        start, self._start = self._start, b""
+        return start or self._file.read(size)
+
+
+# ------------------------------------------------------------------ progress
+#
+# Progress on a terminal while long logs are read.
+
+
+_LONG = 256 << 20  # bytes; a shorter log is read in about a second
+
+
+def progress_for(target: Target) -> Callable[[int], None]:
+    """Gets the bytes that were read so far; prints nothing for a short log, or into a file."""
+    size = target.log.stat().st_size if target.log and target.log.is_file() else 0
+    if size < _LONG or not sys.stderr.isatty():
+        return lambda _: None
+
+    def show(read: int) -> None:
+        done = read >= size
+        text = f"reading {read / 1e9:.1f} of {size / 1e9:.1f} GB"
+        click.echo(f"\r{'' if done else text:<40}\r" if done else f"\r{text}", nl=False, err=True)
+
+    return show

@@ -1,0 +1,1 @@
+"""Runs: loading, planning and rendering specs, and everything about their jobs."""

@@ -1,0 +1,390 @@
+"""Selects the jobs for `clusterjobs cancel [SPEC [POINTS...]|JOB_ID]...`.
+
+It reads specs and folders; it must not cancel, print, or ask Slurm.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from clusterjobs.console.show import printable, table
+from clusterjobs.errors import InputError, Problem, nearest, one_problem
+from clusterjobs.runs.folders import digest_of, point_folders, point_jobs
+from clusterjobs.runs.job_folders import spec_jobs
+from clusterjobs.runs.states import (
+    MISSING,
+    PENDING,
+    RUNNING,
+    STATES,
+    PointState,
+    SweepJobs,
+    sweep_jobs,
+)
+from clusterjobs.runs.unstarted import Unstarted
+from clusterjobs.slurm.queue import Queued, by_id, known_jobs
+
+# ------------------------------------------------------------------ point patterns
+#
+# Finds the points of a sweep for `3,7-9`, a name, or a pattern such as `*lr=3e-4*`.
+
+
+_NUMBER = "[0-9]{1,9}"
+_NUMBERS = re.compile(rf" *{_NUMBER}( *- *{_NUMBER})?( *, *{_NUMBER}( *- *{_NUMBER})?)* *")
+_DIGITS_OF_DIGEST = 8  # at the end of a name: a shorter number is an index
+_MOST_SHOWN = 8  # names in a message
+
+
+def points_matching(patterns: Sequence[str], points: Mapping[str, int]) -> tuple[str, ...]:
+    """The names that at least one pattern matches, in the order of `points` (name -> index).
+
+    A pattern: indexes (`3`, `7-9`, `3,7-9`), a name, or a name with `*` and `?`. A name may
+    contain commas, so several names are several patterns. Raises InputError for each pattern, or
+    index of it, that matches nothing.
+    """
+    found: set[str] = set()
+    problems: list[Problem] = []
+    for pattern in patterns:
+        matches = list(_matches(pattern, points))
+        found.update(name for names, _ in matches for name in names)
+        problems += [problem for names, problem in matches if not names]
+    if problems:
+        raise InputError(problems)
+    return tuple(name for name in points if name in found)
+
+
+def one_point(text: str, points: Mapping[str, int]) -> str:
+    """The name of the point for `text`: its index, its name or a part of its name.
+
+    A number is an index, or the 8 digits at the end of a name: never another part of a name.
+    Raises InputError if none or several match.
+    """
+    if text in points:
+        return text
+    if text.isdecimal():
+        if at := [name for name, index in points.items() if _has_number(name, index, text)]:
+            return at[-1]  # the newest: the spec may have been changed
+        raise InputError([_unknown(text, points)])
+    found = [name for name in points if text and (text in name or fnmatchcase(name, text))]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise InputError([_unknown(text, points)])
+    more = f" and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
+    raise one_problem(
+        f"{text!r} is a part of several points' names",
+        hint=f"one of {', '.join(found[:_MOST_SHOWN])}{more}",
+    )
+
+
+def _has_number(name: str, index: int, number: str) -> bool:
+    if len(number) < _DIGITS_OF_DIGEST:
+        return index == int(number)
+    return name.endswith(f"-{number}")
+
+
+def _matches(pattern: str, points: Mapping[str, int]) -> Iterator[tuple[list[str], Problem]]:
+    """The names for each part of the pattern, and the problem if there are none."""
+    if pattern in points:  # at once: thousands of names may be given
+        yield [pattern], Problem(pattern)
+        return
+    if not _NUMBERS.fullmatch(pattern):
+        names = [name for name in points if fnmatchcase(name, pattern)]
+        yield names, _unknown(pattern, points)
+        return
+    for part in pattern.replace(" ", "").split(","):
+        first, _, last = part.partition("-")
+        wanted = range(int(first), int(last or first) + 1)
+        names = [name for name, index in points.items() if index in wanted]
+        yield names, _unknown(part, points)
+
+
+def _unknown(pattern: str, points: Mapping[str, int]) -> Problem:
+    """A pattern that matches no point, with the points that there are."""
+    if not points:
+        return Problem(f"no point {pattern}", hint="the sweep has no points")
+    first, last = min(points.values()), max(points.values())
+    numbers = f"the points are 0 to {last}" if not first else f"the points are {first} to {last}"
+    start, dash, end = pattern.partition("-")
+    if pattern.isdecimal():
+        return Problem(f"no point {pattern}", hint=numbers)
+    if dash and start.isdecimal() and end.isdecimal():
+        backwards = f"write {end}-{start}" if int(start) > int(end) else numbers
+        return Problem(f"no points {pattern}", hint=backwards)
+    if similar := nearest(pattern, points):
+        return Problem(f"no point is named {pattern!r}", hint=f"did you mean {similar}?")
+    inside = next((name for name in points if pattern and pattern in name), None)
+    quoted = f"names are matched whole: '*{pattern}*' matches {inside}" if inside else ""
+    example = f"{numbers}; the first is named {next(iter(points))}"
+    return Problem(f"no point is named {pattern!r}", hint=quoted or example)
+
+
+_JOB_ID = re.compile("[0-9]+(_[0-9]+)?")
+
+
+class Chosen(NamedTuple):
+    """A job to cancel. `job_id`: as scancel takes it, an array's own id for all its tasks.
+
+    `tasks`: its tasks that Slurm knows. `points`: those that run in it.
+    `state`: of a point that is not in the queue. `hint`: if Slurm does not know the job.
+    """
+
+    job_id: str
+    tasks: tuple[Queued, ...] = ()
+    points: tuple[str, ...] = ()
+    state: str = ""
+    hint: str = ""
+
+    @property
+    def live(self) -> tuple[Queued, ...]:
+        """The tasks that have not ended."""
+        return tuple(job for job in self.tasks if not job.has_ended)
+
+
+class Choice(NamedTuple):
+    """The jobs, the problems of arguments, and the specs without a job in the queue."""
+
+    jobs: list[Chosen]
+    problems: list[Problem]
+    idle: list[str]
+
+
+def choose(arguments: Sequence[str], known: Sequence[Queued]) -> Choice:
+    """The jobs that the arguments select. `known`: all jobs that Slurm knows.
+
+    A problem with one argument does not affect the others.
+    """
+    choice = Choice([], [], [])
+    for words in _groups(arguments):
+        try:
+            _add(choice, words, known)
+        except InputError as error:
+            choice.problems.extend(error.problems)
+    jobs = {one.job_id or one.points: one for one in choice.jobs}
+    return choice._replace(jobs=list(jobs.values()))
+
+
+def _groups(arguments: Iterable[str]) -> Iterator[list[str]]:
+    """A spec with the points and ids that follow it, or a word before the first spec."""
+    group: list[str] = []
+    for word in arguments:
+        if _is_file(word):
+            if group:
+                yield group
+            group = [word]
+        elif group:
+            group.append(word)
+        else:
+            yield [word]
+    if group:
+        yield group
+
+
+def _is_file(word: str) -> bool:
+    """Whether it names a spec. A file named as a job id does not: `./1234` does."""
+    return word.endswith((".yaml", ".yml")) or (
+        not _JOB_ID.fullmatch(word) and pathlib.Path(word).is_file()
+    )
+
+
+def _add(choice: Choice, words: Sequence[str], known: Sequence[Queued]) -> None:
+    first, *rest = words
+    if not _is_file(first):
+        if not _JOB_ID.fullmatch(first):
+            raise one_problem(f"{first!r} is neither a job id nor a file", hint=_HINT)
+        choice.jobs.append(_with_id(first, known))
+        return
+    sweep = sweep_jobs(pathlib.Path(first))[1]
+    chosen = [*(_of_sweep(sweep, rest, known) if sweep else _of_spec(first, rest, known))]
+    choice.jobs.extend(chosen)
+    if not rest and not chosen:
+        choice.idle.append(first)
+
+
+_HINT = "`123`, `123_4` (a task of an array), `exp.yaml` or `sweep.yaml 3,7-9`"
+
+
+def _with_id(job_id: str, known: Sequence[Queued]) -> Chosen:
+    """All tasks of an array, if it is the id of one: Slurm gives it to one of the tasks, too."""
+    tasks = [job for job in known if job_id in (job.job_id, job.array_id, job.shown_id)]
+    one = next((job for job in tasks if job.job_id == job_id != job.array_id), None)
+    return Chosen(one.shown_id, (one,)) if one else Chosen(job_id, tuple(tasks))
+
+
+def _of_spec(spec: str, job_ids: Sequence[str], known: Sequence[Queued]) -> Iterator[Chosen]:
+    """The jobs with these ids, or all of this user."""
+    queued = by_id(job for job in known if not job.has_ended)
+    jobs = spec_jobs(pathlib.Path(spec), queued).folders
+    for job_id in job_ids:
+        chosen = _with_id(job_id, known)
+        if job_id not in jobs and not any(job.job_id in jobs for job in chosen.tasks):
+            raise one_problem(f"no job {job_id} of {spec}", hint="its jobs: " + ", ".join(jobs))
+        yield chosen
+    if not job_ids:
+        own = [queued[one] for one in jobs if one in queued and _is_own(queued[one])]
+        yield from (Chosen(job.shown_id, (job,)) for job in own)
+
+
+def _of_sweep(sweep: SweepJobs, words: Sequence[str], known: Sequence[Queued]) -> Iterator[Chosen]:
+    """The jobs of these points and ids, or all of this user."""
+    indexes = set(map(str, sweep.points.values()))
+    job_ids = [word for word in words if _JOB_ID.fullmatch(word) and word not in indexes]
+    states = sweep.states(known)
+    hint = f"it is no point either: the points are 0 to {len(indexes) - 1}"
+    with_ids = (_of_sweep_with_id(sweep, states, job_id, known) for job_id in job_ids)
+    yield from (one._replace(hint=hint) for one in with_ids)
+    patterns = [word for word in words if word not in job_ids]
+    if job_ids and not patterns:
+        return
+    chosen = set(points_matching(patterns or ["*"], sweep.points))
+    for job, points in _running_in(states, known):
+        if not chosen.intersection(points) or not (patterns or _is_own(job)):
+            continue
+        if others := [name for name in points if name not in chosen]:
+            raise _shared(job, chosen.intersection(points), others)
+        yield Chosen(job.shown_id, (job,), tuple(points))
+    for name in states if patterns else ():
+        if name in chosen and states[name].state not in (PENDING, RUNNING):
+            yield Chosen("", (), (name,), states[name].state)
+
+
+def _of_sweep_with_id(
+    sweep: SweepJobs, states: dict[str, PointState], job_id: str, known: Sequence[Queued]
+) -> Chosen:
+    """The job with this id. Raises InputError if it is another one's: a wrong index is no id."""
+    chosen = _with_id(job_id, known)
+    own = {job.job_id for job, _ in _running_in(states, known)}
+    is_own = any(job.job_id in own or job.array_id in sweep.arrays for job in chosen.tasks)
+    if chosen.tasks and not is_own and sweep.point_with_job(job_id, states) is None:
+        raise one_problem(
+            f"{job_id} is no point and no job of {sweep.spec}",
+            hint=f"to cancel job {job_id}: clusterjobs cancel {job_id}",
+        )
+    return chosen
+
+
+def _running_in(
+    states: dict[str, PointState], known: Sequence[Queued]
+) -> Iterator[tuple[Queued, list[str]]]:
+    """Each job in the queue with its points: several, if they are packed on one node."""
+    queued = by_id(job for job in known if not job.has_ended)
+    points: dict[str, list[str]] = {}
+    for name, state in states.items():
+        if state.state in (PENDING, RUNNING) and state.job_id in queued:
+            points.setdefault(state.job_id, []).append(name)
+    yield from ((queued[job_id], names) for job_id, names in points.items())
+
+
+def _shared(job: Queued, chosen: Iterable[str], others: Sequence[str]) -> InputError:
+    return one_problem(
+        f"job {job.shown_id} runs {', '.join(sorted(chosen))}, and on the same node also "
+        f"{', '.join(others)}",
+        hint="a job is cancelled as a whole: name all of its points",
+    )
+
+
+def _is_own(job: Queued) -> bool:
+    return job.user_id == os.getuid()
+
+
+# ------------------------------------------------------------------ log choice
+#
+# Which job's log `clusterjobs logs SPEC [POINT|JOB_ID]` prints.
+#
+# It reads folders and asks Slurm; it
+
+
+_MOST_POINTS = 20  # in a message
+
+
+class ChosenLog(NamedTuple):
+    """A job with a folder `<base>/<own id>`. `words`: the arguments that select it.
+
+    `ranks_per_node`: the spec's. `jobs`: what Slurm knows; None without Slurm. `unstarted`: for a
+    job that ended before it had a folder.
+    """
+
+    job_id: str
+    base: pathlib.Path
+    words: str
+    ranks_per_node: int | None
+    jobs: tuple[Queued, ...] | None
+    unstarted: Unstarted | None = None
+
+
+def chosen_log(spec: pathlib.Path, which: str | None) -> ChosenLog:
+    """The log of a job of the spec, by a point or a job's id. Raises InputError.
+
+    Without `which`, the log of the newest job; an error for a sweep with several points.
+    """
+    loaded, sweep = sweep_jobs(spec)
+    per_node, jobs = loaded.experiment.ranks_per_node, known_jobs()
+    if sweep:
+        job_id, base = _log_of_sweep(sweep, which, sweep.states(jobs))
+        return ChosenLog(_lasting(job_id, jobs), base, f"{spec} {which}", per_node, jobs)
+    queued = None if jobs is None else by_id(job for job in jobs if not job.has_ended)
+    found = spec_jobs(spec, queued)
+    same = (job.job_id for job in jobs or () if job.shown_id == which and job.state != "PENDING")
+    job_id = found.chosen(next(same, which))
+    lasting, unstarted = _lasting(job_id, jobs), found.unstarted.get(job_id)
+    return ChosenLog(lasting, found.logs, f"{spec} {job_id}", per_node, jobs, unstarted)
+
+
+def _lasting(job_id: str, jobs: Sequence[Queued] | None) -> str:
+    """The job's own id; a pending task has the id of its array."""
+    job = by_id(job for job in jobs or () if not job.has_ended).get(job_id)
+    return job.shown_id if job and job.state == "PENDING" else job_id
+
+
+def _log_of_sweep(
+    sweep: SweepJobs, which: str | None, states: dict[str, PointState]
+) -> tuple[str, pathlib.Path]:
+    """The id and the base of the newest job of a point."""
+    name = _point(sweep, which, states)
+    state, folder = states[name], states[name].folder
+    if state.state == MISSING or not state.job_id:
+        raise one_problem(
+            f"point {name} was never submitted",
+            hint=f"clusterjobs submit {sweep.spec} --points {sweep.points[name]}",
+        )
+    for job in point_jobs(point_folders(sweep.folder).get(digest_of(name), ())) if which else ():
+        if job.name == which:
+            return which, job.parent  # maybe an earlier job of the point
+    is_its_folder = folder is not None and folder.name == state.job_id
+    return state.job_id, folder.parent if folder and is_its_folder else sweep.folder / name
+
+
+def _point(sweep: SweepJobs, which: str | None, states: dict[str, PointState]) -> str:
+    if which is None:
+        if len(sweep.points) == 1:
+            return next(iter(sweep.points))
+        raise NoPointError(sweep, states)
+    is_index = which in map(str, sweep.points.values())
+    if (
+        not is_index
+        and which.replace("_", "").isdecimal()
+        and (found := sweep.point_with_job(which, states))
+    ):
+        return found
+    return one_point(which, sweep.points)
+
+
+class NoPointError(InputError):
+    """A sweep without a point. `table`: its points, running ones first, then failed ones."""
+
+    def __init__(self, sweep: SweepJobs, states: dict[str, PointState]) -> None:
+        names = sorted(states, key=lambda name: _ORDER.index(states[name].state))
+        rows = [(str(sweep.points[name]), printable(name), states[name].state) for name in names]
+        more = f"\n... and {len(rows) - _MOST_POINTS} more" if len(rows) > _MOST_POINTS else ""
+        self.table = table(rows[:_MOST_POINTS]) + more
+        what = f"{sweep.spec} is a sweep of {len(rows)} points: say which one"
+        hint = f"clusterjobs logs {sweep.spec} {rows[0][0]}"
+        super().__init__([Problem(what, hint=hint)])
+
+
+_FIRST = ("running", "failed", "lost", "pending", "cancelled")
+_ORDER = (*_FIRST, *(state for state in STATES if state not in _FIRST))

@@ -1,0 +1,1 @@
+"""Follows jobs to their end."""

@@ -1,0 +1,121 @@
+"""The jobs of a spec: pending ones, and those with a folder `<logs>/<job id>`, made by job.sh."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from clusterjobs.errors import InputError, one_problem
+from clusterjobs.runs.folders import JobFolder, job_folders
+from clusterjobs.runs.lab_paths import is_in_lab, on_this_machine
+from clusterjobs.runs.spec_files import SpecFiles
+from clusterjobs.runs.submissions import Submission, read_submissions
+from clusterjobs.runs.unstarted import (
+    DEFAULT_OUTPUT,
+    Unstarted,
+    jobs_with_unmet_needs,
+    unstarted_jobs,
+)
+from clusterjobs.slurm.queue import Queued, ended_jobs
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.references import as_text, has_variable
+
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+
+
+class SpecJobs(NamedTuple):
+    """Job id -> folder of each job of `spec`, the newest last; a pending job may have none yet.
+
+    `others` is the number of other specs' jobs below `logs`. `unstarted`: those of `folders` that
+    ended before they had one. `submissions`: what `submit` has recorded of the spec.
+    """
+
+    spec: str
+    logs: pathlib.Path
+    folders: dict[str, pathlib.Path]
+    others: int
+    unstarted: dict[str, Unstarted]
+    submissions: tuple[Submission, ...] = ()
+
+    def chosen(self, job_id: str | None) -> str:
+        """`job_id`, or the newest job's. Raises InputError if there is no such job."""
+        if not self.folders:
+            raise self._nothing()
+        wanted = job_id or list(self.folders)[-1]
+        if wanted not in self.folders:
+            known = ", ".join(list(self.folders)[-8:])
+            raise one_problem(f"no job {wanted} of this spec", hint=f"its jobs: {known}")
+        return wanted
+
+    def _nothing(self) -> InputError:
+        others = f"; the jobs of other specs there: {self.others}" if self.others else ""
+        lab = "" if is_in_lab() else _LAB_HINT
+        return one_problem(
+            f"no job of {self.spec} is in the queue, and none has written to {self.logs}",
+            hint=f"a job writes to `logs` of its spec once it has started{others}{lab}",
+        )
+
+
+_LAB_HINT = '; to see those of a lab: eval "$(clusterjobs lab env)"'
+
+
+def spec_jobs(spec: pathlib.Path, queued: Mapping[str, Queued] | None) -> SpecJobs:
+    """The jobs whose plan.json names the spec, and this user's pending jobs of the same name."""
+    experiment = SpecFiles(spec).load().experiment
+    ended = {} if queued is None else ended_jobs(experiment.name)
+    return experiment_jobs(spec.name, experiment, queued, ended)
+
+
+def experiment_jobs(
+    spec: str,
+    experiment: Experiment,
+    queued: Mapping[str, Queued] | None,
+    ended: Mapping[str, str],
+    folders_below: Callable[[pathlib.Path], Sequence[JobFolder]] = job_folders,
+) -> SpecJobs:
+    """The same for a spec that is loaded. `spec`: its file name; `ended`: id -> state."""
+    logs = logs_folder(as_text(experiment.logs.path))
+    folders = folders_below(logs)
+    own = {one.job_id: one.path for one in folders if one.is_of(experiment.name, spec)}
+    others = len(folders) - len(own)
+    planned = {one.job_id for one in folders if one.plan}
+    for job_id, job in (queued or {}).items():
+        is_ours = job.name == experiment.name and job.user_id == os.getuid()
+        is_here = job.state != "RUNNING" or (logs / job_id).is_dir()  # else in another `logs`
+        if is_ours and is_here and job_id not in planned:
+            own[job_id] = logs / job_id
+    output = experiment.sbatch.get("output")
+    pattern = output if isinstance(output, str) and not has_variable(output) else DEFAULT_OUTPUT
+    known = {*own, *planned, *(queued or {})}
+    unstarted = unstarted_jobs(experiment.name, pattern, ended, known, on_this_machine)
+    submitted = submissions_of(spec, experiment.name, logs) if queued is not None else ()
+    unstarted |= jobs_with_unmet_needs(submitted, ended, known)
+    own |= {job_id: logs / job_id for job_id in unstarted}
+    ordered = {job_id: own[job_id] for job_id in sorted(own, key=_numbers)}
+    return SpecJobs(spec, logs, ordered, others, unstarted, submitted)
+
+
+def submissions_of(file: str, name: str, logs: pathlib.Path) -> tuple[Submission, ...]:
+    """What `submit` has recorded of a spec without a sweep; others may share its `logs`."""
+    return tuple(
+        one for one in read_submissions(logs) if one.spec == file and name in one.points.values()
+    )
+
+
+def _numbers(job_id: str) -> tuple[int, ...]:
+    """For sorting: `123`, `123_4`."""
+    return tuple(map(int, job_id.split("_")))
+
+
+def logs_folder(written: str) -> pathlib.Path:
+    """The folder of `logs` on this machine. Raises InputError if a variable in it is unset."""
+    missing = [name for name in _VARIABLE.findall(written) if name not in os.environ]
+    if missing:
+        raise one_problem(
+            f"logs is {written}, and {missing[0]} is not set here",
+            hint=f"{missing[0]}=... clusterjobs ...",
+        )
+    return on_this_machine(_VARIABLE.sub(lambda match: os.environ[match[1]], written))

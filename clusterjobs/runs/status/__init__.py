@@ -1,0 +1,1 @@
+"""`status`: the states of jobs and sweeps."""

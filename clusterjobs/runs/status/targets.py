@@ -1,0 +1,221 @@
+"""What the arguments of `status` mean: specs, folders of specs, folders of jobs.
+
+First everything is read that may grow meanwhile (specs, submissions), then Slurm is asked, then the
+folders of jobs are read: a job that ends in between has written its record by then.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import pathlib
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from clusterjobs.errors import InputError, Problem, one_problem
+from clusterjobs.files import open_regular
+from clusterjobs.frameworks import FRAMEWORKS
+from clusterjobs.node.job.attempt_files import newest_checkpoint
+from clusterjobs.runs.find_specs import find_specs
+from clusterjobs.runs.folders import JobFolder, job_folders
+from clusterjobs.runs.job_folders import SpecJobs, experiment_jobs
+from clusterjobs.runs.lab_paths import named_here, on_this_machine
+from clusterjobs.runs.spec_files import SpecFiles
+from clusterjobs.runs.status.job import JobData, JobPlace, job_data, log_patterns
+from clusterjobs.runs.status.queue import Queue
+from clusterjobs.runs.status.sweep import SweepData, folder_sweep, is_sweep_folder, spec_sweep
+from clusterjobs.runs.submissions import needed_specs
+from clusterjobs.slurm.queue import Queued, by_id
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.references import as_text, has_variable
+
+
+class Group(NamedTuple):
+    """The jobs of a spec or a folder, the newest last, and the sweeps.
+
+    `title`: how it was named. `found`: the jobs of a spec; None for a folder or a sweep.
+    """
+
+    title: str
+    jobs: tuple[JobData, ...]
+    sweeps: tuple[SweepData, ...] = ()
+    found: SpecJobs | None = None
+
+
+View = Callable[[Queue], Group]
+
+
+class Finder:
+    """Finds what targets name. `problems`: of specs in folders, which do not stop the others."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self._folders_below = functools.cache(job_folders)  # several specs may share one `logs`
+
+    def views(self, target: pathlib.Path) -> Iterator[View]:
+        """Raises InputError if there is nothing, or a spec that is named is wrong."""
+        folder = named_here(target)
+        if not folder.is_dir():
+            yield self.spec(target)
+        elif view := self._folder(folder):
+            yield view
+        else:
+            yield from self._specs_below(target)
+
+    def spec(self, spec: pathlib.Path) -> View:
+        """A spec that is named. Raises InputError if it cannot be loaded."""
+        points = SpecFiles(spec).load_points()
+        experiment = points[0].experiment
+        if experiment.sweep is None:
+            return functools.partial(self._jobs_of_spec, spec, experiment)
+        sweep = spec_sweep(spec, points)
+        return lambda queue: Group(str(spec), (), (sweep.with_states(queue),))
+
+    def _jobs_of_spec(self, spec: pathlib.Path, experiment: Experiment, queue: Queue) -> Group:
+        name, patterns = experiment.name, log_patterns(experiment.framework)
+        ended = queue.ended_states(name)
+        found = experiment_jobs(spec.name, experiment, queue.queued, ended, self._folders_below)
+        newest = _checkpoint_finder(experiment)
+        known = JobPlace("", None, str(spec), name, patterns, None, newest)
+        known = known._replace(needed_specs=needed_specs(found.submissions))
+        places = (
+            known._replace(job_id=one, folder=folder, unstarted=found.unstarted.get(one))
+            for one, folder in found.folders.items()
+        )
+        return Group(str(spec), tuple(job_data(place, queue) for place in places), (), found)
+
+    def _specs_below(self, folder: pathlib.Path) -> Iterator[View]:
+        found = find_specs([folder])
+        if not found.specs:
+            what = f"{folder} has no specs, and no folders of jobs"
+            raise one_problem(what, hint="name a spec, a folder with specs, or a `logs` folder")
+        for path in found.specs:
+            if os.path.realpath(path) not in found.bases:
+                try:
+                    yield self.spec(pathlib.Path(os.path.relpath(path)))
+                except InputError as error:
+                    self.problems += error.problems
+
+    def _folder(self, folder: pathlib.Path) -> View | None:
+        """A `logs` folder, the folder of a sweep, or of one job; None for another one."""
+        if (folder / "plan.json").is_file():
+            of_job = folder.absolute()
+            jobs = [job for job in job_folders(of_job.parent) if job.path == of_job]
+            return lambda queue: Group(str(folder), _all_data(jobs, queue))
+        below = [folder, *_folders_in(folder)]
+        sweeps = [folder_sweep(path) for path in below if is_sweep_folder(path)]
+        jobs = [job for job in self._folders_below(folder) if job.plan]
+        if not jobs and not sweeps:
+            return None
+        return lambda queue: Group(
+            str(folder),
+            _all_data(jobs, queue),
+            tuple(sweep.with_states(queue) for sweep in sweeps),
+        )
+
+
+def _folders_in(folder: pathlib.Path) -> list[pathlib.Path]:
+    try:
+        return sorted(one for one in folder.iterdir() if one.is_dir() and not one.is_symlink())
+    except OSError as error:
+        raise one_problem(f"cannot read {folder}: {error.strerror}") from None
+
+
+def _all_data(folders: Iterable[JobFolder], queue: Queue) -> tuple[JobData, ...]:
+    patterns = functools.cache(log_patterns)
+    return tuple(job_data(_place(one, patterns), queue) for one in folders)
+
+
+def _place(job: JobFolder, patterns: Callable[[str], tuple[str, ...]]) -> JobPlace:
+    spec = job.plan.get("spec")
+    file = spec.get("file") if isinstance(spec, dict) else ""
+    name, framework = job.plan.get("name"), str(job.plan.get("framework"))
+    return JobPlace(job.job_id, job.path, str(file or ""), str(name or ""), patterns(framework))
+
+
+def _checkpoint_finder(experiment: Experiment) -> Callable[[], str] | None:
+    """Looks for the newest checkpoint, if the folder is the same for all jobs of the spec."""
+    wanted = experiment.checkpoints
+    marker = wanted and (wanted.marker or FRAMEWORKS[experiment.framework].saving.marker)
+    if wanted is None or any(
+        "{" in one or has_variable(one) for one in (wanted.path, marker or "")
+    ):
+        return None
+    folder = on_this_machine(as_text(wanted.path))
+    path = str(folder / marker) if marker else None
+    return functools.cache(lambda: newest_checkpoint(str(folder), path))
+
+
+# ------------------------------------------------------------------ mine
+#
+# This user's jobs, whatever their specs: those that Slurm knows.
+#
+# The spec of a job is looked for in the folder in which it was submitted. A job of another spec is
+# shown with what Slurm says of it.
+
+
+_NAME = re.compile(r"(?m)^name[ \t]*:[ \t]*(.*?)[ \t]*(?:#.*)?$")
+_EXTENDS = re.compile(r"(?m)^extends[ \t]*:")
+_MOST_FILES = 1000  # of one folder that are looked at
+_MOST_BYTES = 1 << 20
+
+
+def my_groups(finder: Finder, queue: Queue) -> Iterator[Group]:
+    """The jobs of each spec that is found, then the others."""
+    ended = by_id(queue.my_ended)
+    mine = {**ended, **queue.my_queued}
+    shown: set[str] = set()
+    for spec in _specs(mine.values()):
+        try:
+            group = finder.spec(spec)(queue)
+        except InputError:
+            continue  # its jobs are shown without it
+        jobs = tuple(job for job in group.jobs if job["job_id"] in mine.keys() - shown)
+        of_sweeps = {job_id for sweep in group.sweeps for job_id in _tasks(sweep, mine)}
+        shown |= {job["job_id"] for job in jobs} | of_sweeps
+        if jobs or of_sweeps:
+            yield group._replace(jobs=jobs)
+    others = [
+        JobPlace(job_id, None, "", job.name, ended=ended.get(job_id))
+        for job_id, job in sorted(mine.items(), key=lambda one: [int(n) for n in one[0].split("_")])
+        if job_id not in shown
+    ]
+    for name in dict.fromkeys(place.name for place in others):
+        places = (place for place in others if place.name == name)
+        yield Group(f"{name} (no spec found)", tuple(job_data(place, queue) for place in places))
+
+
+def _tasks(sweep: SweepData, mine: Mapping[str, Queued]) -> set[str]:
+    """The ids of those jobs that are tasks of the sweep."""
+    arrays = {str(one.job_id) for one in sweep.sweep.submissions}
+    newest = {state.job_id for state in sweep.all_states.values()}
+    return {job_id for job_id, job in mine.items() if job.array_id in arrays or job_id in newest}
+
+
+def _specs(jobs: Iterable[Queued]) -> Iterator[pathlib.Path]:
+    names: dict[str, set[str]] = defaultdict(set)
+    for job in jobs:
+        names[job.workdir].add(job.name)
+    for folder, wanted in names.items():
+        if folder:
+            yield from _specs_in(pathlib.Path(folder), wanted)
+
+
+def _specs_in(folder: pathlib.Path, names: set[str]) -> Iterator[pathlib.Path]:
+    """The files of the folder that have one of the names, or may have it from the file that they
+    extend: a quick look, before they are loaded."""
+    try:
+        found = sorted(path for path in folder.iterdir() if path.suffix in (".yaml", ".yml"))
+    except OSError:
+        return
+    for path in found[:_MOST_FILES]:
+        try:
+            with open_regular(path.resolve()) as file:
+                text = file.read(_MOST_BYTES).decode(errors="replace")
+        except (OSError, RuntimeError):
+            continue
+        own = [one.strip("'\"") for one in _NAME.findall(text)]
+        if names.intersection(own) or (not own and _EXTENDS.search(text)):
+            yield path

@@ -1,0 +1,1 @@
+"""`submit`: which jobs are missing, and their submission."""

@@ -1,0 +1,244 @@
+"""The lock of a sweep: only one `submit` at a time decides what is missing, on all machines.
+
+Two locks are taken. `flock` on submissions.jsonl: the kernel releases it when its last holder ends,
+and sbatch inherits it, so that a killed `submit` still holds it until its sbatch has ended. Where
+the file system's flock is local to a machine, submit.lock excludes the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import getpass
+import json
+import os
+import pathlib
+import socket
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import BinaryIO, cast
+
+from clusterjobs.errors import InputError, one_problem
+from clusterjobs.files import open_regular
+from clusterjobs.runs import submissions
+from clusterjobs.runs.job_folders import logs_folder
+from clusterjobs.runs.lab_paths import is_in_lab, on_this_machine
+from clusterjobs.runs.submissions import SUBMISSIONS
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.references import as_text
+
+# ------------------------------------------------------------------ sweep folder
+#
+# The folder of a sweep on this machine, `<logs>/<sweep>`, in which several people may submit.
+
+
+def sweep_name(experiment: Experiment) -> str:
+    """The name of the sweep's folder: `sweep.name`, or else the spec's name."""
+    sweep = experiment.sweep
+    return (sweep and sweep.name) or experiment.name
+
+
+def sweep_folder(experiment: Experiment) -> pathlib.Path:
+    """The folder, which may not exist yet. Raises InputError if a variable in `logs` is unset."""
+    return logs_folder(as_text(experiment.logs.path)) / sweep_name(experiment)
+
+
+def make_sweep_folder(experiment: Experiment) -> pathlib.Path:
+    """Make the folder with what is above it, if it is missing. Raises InputError."""
+    return _make_below_logs(sweep_folder(experiment), experiment)
+
+
+def make_logs_folder(experiment: Experiment) -> pathlib.Path:
+    """Make the folder `logs`, if it is missing. Raises InputError."""
+    return _make_below_logs(logs_folder(as_text(experiment.logs.path)), experiment)
+
+
+def _make_below_logs(folder: pathlib.Path, experiment: Experiment) -> pathlib.Path:
+    written = as_text(experiment.logs.path)
+    first = on_this_machine(pathlib.Path(*pathlib.PurePath(written).parts[:2]))
+    if first.is_absolute() and not first.is_dir():
+        raise _not_here(written, str(first))
+    try:
+        for one in (*reversed(folder.parents), folder):
+            _make(one)
+    except OSError as error:
+        raise one_problem(f"cannot make {folder}: {error.strerror}", path="logs") from None
+    return folder
+
+
+def make_point_folders(folder: pathlib.Path, names: Iterable[str]) -> None:
+    """Make the points' folders, where a group shares the sweep's.
+
+    Otherwise the first job of a point would make a folder in which only its user may write.
+    """
+    if _is_shared(folder):
+        with contextlib.suppress(OSError):  # the job makes its own folder, or reports why it cannot
+            for name in names:
+                _make(folder / name)
+
+
+def share_with_group(path: pathlib.Path) -> None:
+    """Make it writable by the group, like the folder that contains it."""
+    if _is_shared(path.parent):
+        with contextlib.suppress(OSError):  # it belongs to another user, who made it writable
+            path.chmod(stat.S_IMODE(path.stat().st_mode) | stat.S_IWGRP)
+
+
+def _make(folder: pathlib.Path) -> None:
+    if not folder.is_dir():
+        folder.mkdir(exist_ok=True)
+        share_with_group(folder)
+
+
+def _is_shared(folder: pathlib.Path) -> bool:
+    mode = folder.stat().st_mode
+    return bool(mode & stat.S_IWGRP and mode & stat.S_ISGID)
+
+
+def _not_here(written: str, first: str) -> InputError:
+    lab = "" if is_in_lab() else '; in the lab: eval "$(clusterjobs lab env)"'
+    return one_problem(
+        f"the state of the jobs is in {written}, and there is no {first} here",
+        path="logs",
+        hint=f"submit where the cluster's folders are, for example on its head node{lab}",
+    )
+
+
+LOCK = "submit.lock"
+TIMEOUT = 120.0  # seconds
+_PAUSE = 0.1  # seconds between two tries
+_NO_FLOCK = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
+
+
+@contextlib.contextmanager
+def submit_lock(
+    folder: pathlib.Path, say: Callable[[str], None], timeout: float = TIMEOUT
+) -> Iterator[BinaryIO]:
+    """Hold the lock of the sweep's folder; gives submissions.jsonl, opened to append.
+
+    `say` prints a message while it waits. Raises InputError if another `submit` does not end.
+    """
+    waiting = _Waiting(folder / LOCK, say, time.monotonic() + timeout)
+    with _open(folder / SUBMISSIONS) as file:
+        is_local = _flock(file, waiting)
+        _make_lock(folder / LOCK, waiting, may_replace=is_local)
+        try:
+            yield file
+        finally:
+            with contextlib.suppress(OSError):
+                (folder / LOCK).unlink()
+
+
+class _Waiting:
+    """One pause after the other, until the timeout."""
+
+    def __init__(self, lock: pathlib.Path, say: Callable[[str], None], end: float) -> None:
+        self._lock, self._say, self._end = lock, say, end
+        self._said = False
+
+    def pause(self) -> None:
+        if time.monotonic() > self._end:
+            raise self._timeout()
+        if not self._said:
+            self._say(f"waiting: {_holder(self._lock)} is submitting this sweep")
+            self._said = True
+        time.sleep(_PAUSE)
+
+    def _timeout(self) -> InputError:
+        return one_problem(
+            f"{_holder(self._lock)} still holds the lock of this sweep, {self._lock}",
+            hint="wait for it; if nobody is submitting now, remove that file",
+        )
+
+
+def _open(path: pathlib.Path) -> BinaryIO:
+    """The file, made if it is missing."""
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        file = open(path, "a+b", opener=lambda name, _: os.open(name, flags, 0o644))  # noqa: SIM115
+    except OSError as error:
+        raise _cannot_write(path, error) from None
+    found = os.fstat(file.fileno())
+    if not stat.S_ISREG(found.st_mode):
+        file.close()
+        raise one_problem(f"{path} is a pipe or a device, and not a file", hint="remove it")
+    if found.st_size > submissions.MOST:
+        file.close()  # what is after the part that is read would be submitted again
+        raise one_problem(
+            f"{path} is larger than {submissions.MOST >> 20} MiB, so not all of it is read",
+            hint="when no job of it is in the queue, move it away: results are kept",
+        )
+    share_with_group(path)
+    return cast(BinaryIO, file)
+
+
+def _cannot_write(path: pathlib.Path, error: OSError) -> InputError:
+    hint = "check who may write there; a folder that a group shares needs chmod g+ws"
+    return one_problem(f"cannot write {path}: {error.strerror or error}", hint=hint)
+
+
+def _flock(file: BinaryIO, waiting: _Waiting) -> bool:
+    """Lock the file; False if the file system has no such locks."""
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in _NO_FLOCK:
+                return False
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES, errno.EINTR):
+                raise
+            waiting.pause()
+        else:
+            return True
+
+
+def _make_lock(path: pathlib.Path, waiting: _Waiting, may_replace: bool) -> None:
+    """Create the lock file. `may_replace`: replace a lock of a dead process on this machine."""
+    own = {
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "user": user_name(),
+        "time": time.strftime("%Y-%m-%d %H:%M:%S"),
+    }
+    while True:
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        except FileExistsError:
+            if may_replace and _read(path).get("host") == own["host"]:
+                path.unlink(missing_ok=True)
+            else:
+                waiting.pause()
+        except OSError as error:
+            raise _cannot_write(path, error) from None
+        else:
+            with os.fdopen(descriptor, "w") as file:
+                json.dump(own, file)
+            return
+
+
+def _holder(lock: pathlib.Path) -> str:
+    """The holder of the lock, for a message."""
+    said = _read(lock)
+    if not said:
+        return "another process"
+    return "{user} on {host} (process {pid}, since {time})".format_map(said)
+
+
+def _read(lock: pathlib.Path) -> dict[str, str]:
+    """The content of the lock; empty if it cannot be read, or is not written yet."""
+    try:
+        with open_regular(lock) as file:
+            said = json.loads(file.read(4096))
+        return {key: str(said[key])[:80] for key in ("host", "pid", "user", "time")}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return {}
+
+
+def user_name() -> str:
+    """The caller's name; the number if it has none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # no name in this container
+        return str(os.getuid())

@@ -1,0 +1,321 @@
+"""Submits the missing jobs that a spec needs, in order, with Slurm's dependencies.
+
+It knows the order and what is waited for; it must not know how one spec is submitted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from clusterjobs.console.show import show_problems
+from clusterjobs.counted import counted
+from clusterjobs.errors import InputError, Problem, in_order, one_problem
+from clusterjobs.runs.folders import digest_of
+from clusterjobs.runs.pipeline import Project, load
+from clusterjobs.runs.states import COMPLETED, PENDING, PointState, counts_in_words
+from clusterjobs.runs.submissions import NeededJob
+from clusterjobs.runs.submit.limits import fitted_to_slurm
+from clusterjobs.runs.submit.needed_jobs import (
+    KnownJobs,
+    Task,
+    WaitsFor,
+    ids_to_wait_for,
+    known_jobs_of,
+    needed_job_id,
+    never_met,
+    newest_tasks,
+    read_own_submissions,
+    record_folder,
+    to_run_first,
+)
+from clusterjobs.runs.submit.one_spec import Say, locked_record, submit_plain
+from clusterjobs.runs.submit.points import SubmitOptions, submit_sweep
+from clusterjobs.runs.submit.report import NeedRow, row_of_others, row_to_submit
+from clusterjobs.runs.sweep_project import SweepProject
+from clusterjobs.runs.write import write_outputs
+from clusterjobs.slurm.queue import by_id, known_jobs, queued_jobs
+from clusterjobs.spec.need_graph import NeedGraph, NeedingSpec, SpecNeed
+from clusterjobs.spec.need_references import KEY
+from clusterjobs.spec.points import Point
+from clusterjobs.yaml.document import dotted
+
+# ------------------------------------------------------------------ needed spec
+#
+# Renders and submits one spec that another one needs, with or without a sweep.
+
+
+class Done(NamedTuple):
+    """The states of a spec's points after its submission, its new jobs, and the reason."""
+
+    states: Mapping[str, PointState]
+    job_ids: tuple[str, ...]
+    why: str
+
+
+class NeededProject(Protocol):
+    """A spec that is planned and rendered, so that only sbatch can refuse it."""
+
+    def submit(self, waits: tuple[WaitsFor, ...], known: KnownJobs, say: Say) -> Done: ...
+
+
+def prepared(
+    specs: Sequence[tuple[NeedingSpec, tuple[str, ...]]], output: pathlib.Path, force: bool
+) -> dict[str, NeededProject]:
+    """The specs with the names of the points to submit, rendered, by their identities.
+
+    Raises InputError with the problems of all of them, before anything is written.
+    """
+    found: dict[str, _Plain | _Sweep] = {}
+    problems: list[Problem] = []
+    for spec, names in specs:
+        try:
+            project = load(pathlib.Path(spec.file))
+            if isinstance(project, Project):
+                found[spec.identity] = _Plain(spec, project)
+            else:
+                found[spec.identity] = _Sweep(spec, fitted_to_slurm(project), names)
+        except InputError as error:
+            problems += error.problems
+    if problems:
+        raise InputError(in_order(problems))
+    folders: set[str] = set()
+    for one in found.values():
+        show_problems(one.project.warnings)
+        name = stem = pathlib.Path(one.spec.file).stem
+        number = 1
+        while name in folders:  # files of one name, in several folders
+            number += 1
+            name = f"{stem}-{number}"
+        folders.add(name)
+        write_outputs(output / name, one.outputs, force)
+    return dict(found)
+
+
+class _Plain:
+    def __init__(self, spec: NeedingSpec, project: Project) -> None:
+        self.spec, self.project, self.outputs = spec, project, project.outputs()
+
+    def submit(self, waits: tuple[WaitsFor, ...], known: KnownJobs, say: Say) -> Done:
+        """Submit it, unless another user has submitted it meanwhile."""
+        project, before = self.project, known.states[""]
+        with locked_record(self.spec.spec.experiment, say) as record:
+            submissions = read_own_submissions(self.spec)
+            now = known_jobs_of(self.spec, submissions, queued_jobs() or {}).states[""]
+            if now != before and (now.in_queue or now.state == COMPLETED):
+                return Done({"": now}, (), f"another user submitted job {now.job_id} meanwhile")
+            script = self.outputs["job.sh"]
+            (wait,) = waits
+            job = submit_plain(project.plan, project.inputs, script, wait, record, say)
+        if job.job_id is None:
+            raise one_problem(f"{self.spec.file}: sbatch accepted the job but printed no job id")
+        state = PointState(PENDING, "", str(job.job_id), in_queue=True)
+        why = before.state if not before.reason else f"{before.state} ({before.reason})"
+        return Done({"": state}, (str(job.job_id),), f"it was {why}")
+
+
+class _Sweep:
+    def __init__(self, spec: NeedingSpec, project: SweepProject, names: tuple[str, ...]) -> None:
+        self.spec, self.project, self.names = spec, project, names
+        self.outputs = project.outputs()
+
+    def submit(self, waits: tuple[WaitsFor, ...], known: KnownJobs, say: Say) -> Done:
+        """Submit the points, except those that another user has submitted meanwhile."""
+        done = submit_sweep(self.project, SubmitOptions(patterns=self.names, waits=waits), say)
+        states = dict(done.chosen.states)
+        before = [known.states[name] for name in done.chosen.names]
+        for job in done.jobs:
+            for name, job_id in job.tasks.items():
+                states[name] = PointState(PENDING, "", job_id, in_queue=True)
+        ids = tuple(str(job.job_id) for job in done.jobs)
+        points = f"{len(before)} of {len(states)} points"
+        return Done(states, ids, f"{points}: {counts_in_words(before)}")
+
+
+class Needs:
+    """The specs that a spec needs, checked before anything is submitted."""
+
+    def __init__(self, graph: NeedGraph, output: pathlib.Path, force: bool, say: Say) -> None:
+        """Raises InputError for what is wrong with any of the specs that have to be submitted."""
+        self._graph, self._say = graph, say
+        self._known = _look(graph)
+        self._wanted = _to_submit(graph, self._known)
+        self._projects = prepared(
+            [(one, self._wanted[one.identity]) for one in self._needed() if self._runs(one)],
+            output,
+            force,
+        )
+        self.rows: list[NeedRow] = []
+
+    def planned(self) -> list[NeedRow]:
+        """What `submit` would do now."""
+        return [
+            row_to_submit(one, self._known[one.identity], self._wanted[one.identity])
+            if self._runs(one)
+            else row_of_others(one, self._known[one.identity])
+            for one in self._needed()
+        ]
+
+    def submit(self) -> tuple[WaitsFor, ...]:
+        """Submit the missing jobs. Gives what the spec itself has to wait for, by groups of points.
+
+        Raises InputError; a later `submit` goes on where this one ended.
+        """
+        for one in self._needed():
+            if self._runs(one):
+                self._submit(one, self._projects[one.identity])
+            else:
+                self.rows.append(row_of_others(one, self._known[one.identity]))
+        return self._waits(self._graph.specs[self._graph.root])
+
+    def _needed(self) -> Iterator[NeedingSpec]:
+        """The specs that a job to be submitted needs, in order."""
+        for one in self._graph.in_order():
+            if one.identity != self._graph.root and one.identity in self._wanted:
+                yield one
+
+    def _runs(self, one: NeedingSpec) -> bool:
+        return bool(self._wanted[one.identity])
+
+    def _submit(self, one: NeedingSpec, project: NeededProject) -> None:
+        with self.named_if_it_fails():
+            done = project.submit(self._waits(one), self._known[one.identity], self._say)
+        submissions = read_own_submissions(one)
+        self._known[one.identity] = KnownJobs(done.states, submissions)
+        said = (
+            f"{one.file}: {'job' if len(done.job_ids) == 1 else 'jobs'} {', '.join(done.job_ids)}"
+        )
+        if done.job_ids:
+            self._say(f"submitted {said}")
+        there = tuple(dict.fromkeys(state.job_id for state in done.states.values()))
+        ids = done.job_ids or there
+        self.rows.append(NeedRow(one.file, ids, bool(done.job_ids), done.why))
+
+    @contextlib.contextmanager
+    def named_if_it_fails(self) -> Iterator[None]:
+        """After an error or Ctrl-C in the block, report what was submitted before it."""
+        try:
+            yield
+        except InputError as error:
+            raise InputError([*error.problems, *self._submitted_before()]) from None
+        except KeyboardInterrupt:
+            self._say("the submitted jobs will run, and the next submit continues from there")
+            raise
+
+    def _submitted_before(self) -> Iterator[Problem]:
+        ids = [job_id for row in self.rows if row.submitted for job_id in row.job_ids]
+        if ids:
+            files = ", ".join(row.spec for row in self.rows if row.submitted)
+            yield Problem(
+                f"submitted before that: {files} ({counted(len(ids), 'job')}: {', '.join(ids)})",
+                hint="these jobs will run, and the next submit continues from there; "
+                f"to cancel them: clusterjobs cancel {' '.join(ids)}",
+            )
+
+    # ------------------------------------------------------------------ dependencies
+
+    def _waits(self, one: NeedingSpec) -> tuple[WaitsFor, ...]:
+        """The dependencies of a spec's jobs: the same for all, or one for each point."""
+        common: list[NeededJob] = []
+        each: list[SpecNeed] = []
+        for index, need in enumerate(one.needs):
+            if need.target is None:
+                common += needed_job_id(one, need, index)
+            elif need.need.on == "each":
+                each.append(need)
+            else:
+                common += self._ids(need, self._known[need.target])
+        return tuple(self._groups(one, common, each)) if each else (WaitsFor(tuple(common)),)
+
+    def _ids(self, need: SpecNeed, known: KnownJobs) -> Iterator[NeededJob]:
+        assert need.target
+        spec = self._graph.specs[need.target]
+        folder = str(record_folder(spec).absolute())
+        for job_id in ids_to_wait_for(need.need.on, known.states, known.submissions):
+            yield NeededJob(spec.file, job_id, need.need.on, folder)
+
+    def _groups(
+        self, one: NeedingSpec, common: Sequence[NeededJob], each: Sequence[SpecNeed]
+    ) -> Iterator[WaitsFor]:
+        """The points that wait for tasks of the same arrays; one that waits for a job alone."""
+        groups: dict[tuple[NeededJob, ...], list[str]] = defaultdict(list)
+        same = [self._same_points(need) for need in each]
+        for spec in one.points:
+            assert spec.point
+            found = (jobs(spec.point) for jobs in same)
+            groups[tuple(filter(None, found))].append(spec.point.name)
+        for needed, names in groups.items():
+            yield WaitsFor((*common, *needed), frozenset(names))
+
+    def _same_points(self, need: SpecNeed) -> Callable[[Point], NeededJob | None]:
+        """Finds the job of the same point there; None if it has completed."""
+        assert need.target
+        spec, known = self._graph.specs[need.target], self._known[need.target]
+        states = {digest_of(name): state for name, state in known.states.items()}
+        tasks, folder = newest_tasks(known.submissions), str(record_folder(spec).absolute())
+
+        def job(point: Point) -> NeededJob | None:
+            digest = digest_of(point.name)
+            if states[digest].state == COMPLETED:
+                return None
+            task = tasks.get(digest, Task(states[digest].job_id))
+            is_same = task.task == str(point.index) and not spec.is_packed
+            on, job_id = ("each", task.job_id) if is_same else ("success", task.shown)
+            return NeededJob(spec.file, job_id, on, folder)
+
+        return job
+
+
+# ------------------------------------------------------------------ what is there, what is missing
+
+
+def _look(graph: NeedGraph) -> dict[str, KnownJobs]:
+    """The state of each spec, from one call of squeue."""
+    specs = [one for one in graph.in_order() if one.identity != graph.root]
+    submissions = [read_own_submissions(one) for one in specs]
+    jobs = known_jobs()
+    if jobs is None:
+        raise one_problem(
+            "there is no squeue here, so the state of what is needed is unknown",
+            hint="submit from the cluster's head node, or try the lab: clusterjobs lab up small",
+        )
+    queued = by_id(one for one in jobs if not one.has_ended)
+    found = zip(specs, submissions, strict=True)
+    return {one.identity: known_jobs_of(one, done, queued) for one, done in found}
+
+
+def _to_submit(graph: NeedGraph, known: Mapping[str, KnownJobs]) -> dict[str, tuple[str, ...]]:
+    """Identity -> the points to submit, of each spec that is asked for; none if it is there.
+
+    What a spec needs is only asked for if the spec itself has to be submitted. Raises InputError.
+    """
+    wanted: dict[str, tuple[str, ...]] = {}
+    problems: list[Problem] = []
+    for one in reversed(graph.in_order()):
+        if one.identity != graph.root and not wanted.get(one.identity):
+            continue
+        for index, need in enumerate(one.needs):
+            if need.target is None:
+                problems += _problems_of_job(one, need, index)
+                continue
+            states = known[need.target].states
+            if never_met(need.need.on, states):
+                what = f"{need.need.spec} has completed, and this job waits for its failure"
+                hint = "remove this need, or write on: end"
+                problems.append(Problem(what, need.where, dotted((KEY, index)), hint))
+            names = (*wanted.get(need.target, ()), *to_run_first(need.need.on, states))
+            wanted[need.target] = tuple(dict.fromkeys(names))
+    if problems:
+        raise InputError(in_order(problems))
+    return wanted
+
+
+def _problems_of_job(one: NeedingSpec, need: SpecNeed, index: int) -> tuple[Problem, ...]:
+    try:
+        list(needed_job_id(one, need, index))
+    except InputError as error:
+        return error.problems
+    return ()

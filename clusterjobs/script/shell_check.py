@@ -1,0 +1,112 @@
+"""Checks lines of bash with `bash -n`, which does not run them: a spec's, and a site's."""
+
+from __future__ import annotations
+
+import functools
+import re
+import shutil
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from clusterjobs.errors import Problem
+from clusterjobs.script.site.templates import SiteFile, at
+from clusterjobs.spec.load import Spec
+from clusterjobs.yaml.document import Path, dotted, look_at
+
+
+def code_problems(spec: Spec) -> tuple[Problem, ...]:
+    """Problems of the `setup` lines; none if this machine has no bash."""
+    experiment = spec.experiment
+    code = {("setup",): experiment.setup, ("software", "setup"): experiment.software.setup}
+    return tuple(
+        _problem(spec, path, found)
+        for path, lines in code.items()
+        if lines and (found := bash_complaint("\n".join(lines)))
+    )
+
+
+def _problem(spec: Spec, path: Path, said: Complaint) -> Problem:
+    """At the lines of the file that bash cannot read alone, if several files have lines."""
+    files: dict[str, list[int]] = {}
+    written = look_at(spec.merged.data, path)
+    for index in range(len(written)) if isinstance(written, list) else ():
+        files.setdefault(spec.source.locate((*path, index)).file, []).append(index)
+    for indexes in files.values() if len(files) > 1 else ():
+        if of_file := bash_complaint("\n".join(str(written[index]) for index in indexes)):
+            path, said = (*path, indexes[0]), of_file
+            break
+    return Problem(
+        f"bash cannot read it: {said}", spec.source.locate(path), dotted(path), CODE_HINT
+    )
+
+
+CODE_HINT = "it would end the job on nodes that are paid for: try it with bash -n"
+
+
+_BEFORE, _AFTER = "f() { if :; then ( :", ")\nfi\n}"  # nothing in between closes all of it
+
+
+def insertion_problems(files: Sequence[SiteFile]) -> tuple[Problem, ...]:
+    """The first problem of the lines that a site inserts.
+
+    A text that is not complete, or closes more than it opens, would change the script around it.
+    """
+    wrapped = [f"{_BEFORE}\n{file.text.rstrip()}\n{_AFTER}\n" for file in files]
+    found = bash_complaint("".join(wrapped), warnings=True)
+    if found is None:
+        return ()
+    if opened := re.search(r"here-document at line (\d+) .*(\(wanted .*\))", found.said):
+        found = Complaint(int(opened[1]), f"a here-document is not closed {opened[2]}")
+    start = 1
+    for file, text in zip(files, wrapped, strict=True):
+        lines = text.count("\n")
+        if found.line < start + lines or file is files[-1]:
+            return (_insertion_problem(file, found, found.line - start),)
+        start += lines
+    return ()
+
+
+def _insertion_problem(file: SiteFile, found: Complaint, line: int) -> Problem:
+    last = len(file.text.rstrip().split("\n"))
+    where = at(file, min(max(line, 1), last))
+    return Problem(f"bash cannot read it: {found.said}", where, "", f"try: bash -n {file.file}")
+
+
+class Complaint(NamedTuple):
+    """What bash says about a text, and the line that it names."""
+
+    line: int
+    said: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.said}" if self.line else self.said
+
+
+def bash_complaint(code: str, warnings: bool = False) -> Complaint | None:
+    """The first complaint; None without one, or if this machine has no bash.
+
+    `warnings`: with the warning about a here-document that is not closed.
+    """
+    bash = shutil.which("bash")
+    return _complaint(bash, code, warnings) if bash else None
+
+
+@functools.lru_cache(maxsize=256)  # the specs of a site often have the same lines
+def _complaint(bash: str, code: str, warnings: bool) -> Complaint | None:
+    import subprocess  # only for specs and sites with code
+    import tempfile
+
+    command = [bash, "-n"]
+    try:
+        with tempfile.TemporaryFile() as file:  # bash reads a pipe byte by byte: four times as long
+            file.write(code.encode())
+            file.seek(0)
+            done = subprocess.run(command, stdin=file, capture_output=True, check=False)
+    except OSError:  # there is no space for it
+        done = subprocess.run(command, input=code.encode(), capture_output=True, check=False)
+    said = done.stderr.decode(errors="replace").strip()
+    if done.returncode == 0 and not (warnings and said):
+        return None
+    match = re.match(r"(?:.*?bash: )?(?:line (\d+): )?(.*)", said)
+    assert match
+    return Complaint(int(match[1] or 0), match[2])

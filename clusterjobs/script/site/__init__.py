@@ -1,0 +1,1 @@
+"""Templates of a site: read, checked before they are rendered, and merged with newer ones."""

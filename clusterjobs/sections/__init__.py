@@ -1,0 +1,1 @@
+"""The sections of a job: one folder each, with its plan, checks and text."""

@@ -1,0 +1,1 @@
+"""The section `checkpoints`: their folder, and what is exported."""

@@ -1,0 +1,207 @@
+"""The checkpoints' folder, and the exports: checkpoints and logs that are copied elsewhere.
+
+Some file systems export a folder to a bucket by themselves, also after the job's end: that is a
+BucketLink. All other exports are made by the job, in parallel to the training.
+Source: the FSx for Lustre user guide, "Automatically export updates to your S3 bucket".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from clusterjobs.clusters.facts import BucketLink
+from clusterjobs.diagnostics import Diagnostics, Provenance
+from clusterjobs.frameworks.base import JOB_DIR, Saving, folder_on_the_node
+from clusterjobs.sections.points.plan import POINT
+from clusterjobs.sections.storage import Storage, is_below
+from clusterjobs.spec import experiment as spec
+from clusterjobs.spec.references import expanding, is_absolute, show, variable, without_points
+from clusterjobs.yaml.document import Path
+
+
+class Export(NamedTuple):
+    """A folder that the job exports. `overwrite`: also files that were not exported from it.
+
+    `of_job`: the folder of the job itself.
+    """
+
+    source: str
+    target: str
+    overwrite: bool
+    of_job: bool = False
+
+
+class Checkpoints(NamedTuple):
+    """Where the checkpoints are, and how they are exported.
+
+    `marker`: a file that the training rewrites after each complete checkpoint. `path` and
+    `marker` are None if unknown. `links`: exports of `path` that the file system makes.
+    `resume_option`: passed to the program with the newest complete `checkpoint-N`, if there is one.
+    """
+
+    path: str | None
+    marker: str | None
+    exports: tuple[Export, ...]
+    links: tuple[BucketLink, ...]
+    resume_option: str = ""
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """The programs that it runs on the nodes."""
+        if not self.exports:
+            return ()
+        # export.py imports it by name
+        to_bucket = any(one.target.startswith("s3://") for one in self.exports)
+        return ("export.py", "export_bucket.py") if to_bucket else ("export.py",)
+
+
+def plan_checkpoints(
+    experiment: spec.Experiment,
+    saving: Saving,
+    storage: Storage,
+    diagnostics: Diagnostics,
+    provenance: Provenance,
+) -> Checkpoints:
+    """The section `checkpoints`. `saving`: the framework's."""
+    checkpoints, exports = experiment.checkpoints, list[Export | BucketLink]()
+    path, marker = None, saving.marker
+    if checkpoints:
+        path, marker = folder_on_the_node(checkpoints.path), checkpoints.marker or marker
+        _check_marker(checkpoints.marker, diagnostics)
+        _check_via(checkpoints, storage, diagnostics)
+        name = experiment.name
+        exports += _export(checkpoints, name, storage, diagnostics, provenance)
+        if saving.resume_option:
+            provenance.record(
+                "resume",
+                f"{saving.resume_option} with the newest complete checkpoint-N, if there is one",
+                "the Trainer resumes only from a checkpoint that it is given",
+                "transformers, Trainer.train",
+            )
+    if experiment.logs.overwrite and not experiment.logs.export:
+        _report_missing_export("logs", diagnostics)
+    if experiment.logs.export:
+        exports.append(_logs(experiment, experiment.logs.export, diagnostics, provenance))
+    return Checkpoints(
+        path,
+        f"{path}/{expanding(marker)}" if path and marker else None,
+        tuple(one for one in exports if isinstance(one, Export)),
+        tuple(one for one in exports if isinstance(one, BucketLink)),
+        saving.resume_option if path else "",
+    )
+
+
+def _logs(
+    experiment: spec.Experiment, target: str, diagnostics: Diagnostics, provenance: Provenance
+) -> Export:
+    logs, sweep = experiment.logs, experiment.sweep
+    _check_apart(("logs", "export"), logs.path, target, diagnostics)
+    _record_copy("logs.export", target, provenance)
+    folder = expanding(target).rstrip("/")
+    if sweep:  # as below logs.path: points that share a node have the same job id
+        folder = f"{folder}/{sweep.name or experiment.name}/{POINT}"
+    job = variable("SLURM_JOB_ID")
+    return Export(JOB_DIR, f"{folder}/{job}", logs.overwrite, of_job=True)
+
+
+def _export(
+    checkpoints: spec.Checkpoints,
+    name: str,
+    storage: Storage,
+    diagnostics: Diagnostics,
+    provenance: Provenance,
+) -> Iterator[Export | BucketLink]:
+    source, target, via = checkpoints.path, checkpoints.export, checkpoints.via
+    if target is None:
+        return
+    path: Path = ("checkpoints", "export")
+    _check_apart(path, source, target, diagnostics)
+    linked = _linked(source, target, storage)
+    if via != "association" and not (linked and via is None):
+        _record_copy("checkpoints.export", target, provenance)
+        yield Export(folder_on_the_node(source), expanding(target), checkpoints.overwrite)
+        return
+    service = storage.facts.bucket_service
+    provenance.record(
+        "checkpoints.export",
+        f"{show(target)}: exported by {service}",
+        "its servers copy new and changed files, also after the job's end",
+        f"{service} user guide: AutoExportPolicy",
+    )
+    reason, where = f"checkpoints of the experiment {name}", diagnostics.where(path)
+    folder, prefix = linked or (source, target)
+    yield BucketLink(folder, prefix, reason, export=True, where=where)
+
+
+def _linked(source: str, target: str, storage: Storage) -> tuple[str, str] | None:
+    """The folder and the bucket's prefix to link; None if neither can be linked.
+
+    For a sweep, it is the common part of the points' folders.
+    """
+    if not target.startswith("s3://"):
+        return None
+    folder, prefix = without_points(source), without_points(target)
+    if (folder, prefix) == (source, target):
+        return (source, target) if storage.can_link(source) else None
+    own = source.removeprefix(folder)
+    is_below_both = own and (folder + own, prefix + own) == (source, target)
+    if not (is_below_both and folder.endswith("/") and prefix.endswith("/")):
+        return None
+    return (folder.rstrip("/"), prefix.rstrip("/")) if storage.can_link(folder) else None
+
+
+def _record_copy(key: str, target: str, provenance: Provenance) -> None:
+    provenance.record(
+        key,
+        f"{show(target)}: copied by the job",
+        "in parallel to the training, and once more at the end",
+    )
+
+
+def _check_marker(marker: str | None, diagnostics: Diagnostics) -> None:
+    if marker and marker.startswith("/"):
+        diagnostics.problem(
+            ("checkpoints", "marker"),
+            "the marker must be a file in the checkpoints' folder",
+            "write its name only: `marker: latest`",
+        )
+
+
+def _check_apart(path: Path, source: str, target: str, diagnostics: Diagnostics) -> None:
+    if target.startswith("s3://"):
+        return
+    if not is_absolute(target):
+        diagnostics.problem(
+            path,
+            f"{show(target)} is relative, but the nodes have no common working folder",
+            f"an absolute path: /fsx/{show(target)}",
+        )
+    elif is_below(target, source) or is_below(source, target):
+        diagnostics.problem(
+            path,
+            f"{show(target)} and {show(source)} are the same, or one is below the other",
+            "choose a folder outside of it",
+        )
+
+
+def _check_via(checkpoints: spec.Checkpoints, storage: Storage, diagnostics: Diagnostics) -> None:
+    export = checkpoints.export
+    if checkpoints.overwrite and export is None:
+        _report_missing_export("checkpoints", diagnostics)
+    if checkpoints.via and export is None:
+        diagnostics.problem(("checkpoints", "via"), "there is no export", "add export: s3://...")
+    elif checkpoints.via == "association" and not (
+        export and _linked(checkpoints.path, export, storage)
+    ):
+        diagnostics.problem(
+            ("checkpoints", "path"),
+            f"{show(checkpoints.path)} is not a fixed folder on {storage.service}, which alone "
+            "exports to a bucket by itself",
+            f"file systems: {storage.linking}; elsewhere, via: copy",
+        )
+
+
+def _report_missing_export(section: str, diagnostics: Diagnostics) -> None:
+    what = "there is no export, so nothing is overwritten"
+    diagnostics.problem((section, "overwrite"), what, "add export: s3://..., or leave it out")

@@ -1,0 +1,1 @@
+"""The section `container`: image, mounts and options."""

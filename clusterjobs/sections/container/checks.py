@@ -1,0 +1,295 @@
+"""What cannot be combined with a container, with the reason and what to do instead."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from clusterjobs.clusters.facts import ClusterFacts
+from clusterjobs.diagnostics import Diagnostics, Provenance
+from clusterjobs.frameworks.base import JOB_DIR, folder_on_the_node
+from clusterjobs.launchers import Launcher
+from clusterjobs.sections.environment.fabrics import fabric_of
+from clusterjobs.sections.job.plan import Job
+from clusterjobs.sections.placement.plan import Placement
+from clusterjobs.sections.storage import is_below
+from clusterjobs.spec import experiment as spec
+from clusterjobs.spec.experiment import Container, Parameter
+from clusterjobs.spec.references import (
+    Variable,
+    expanding,
+    has_variable,
+    is_absolute,
+    show,
+    split_variables,
+)
+from clusterjobs.yaml.document import Path
+
+_KEY = ("software", "container")
+
+
+def check_container(
+    container: Container,
+    placement: Placement,
+    launcher: Launcher,
+    diagnostics: Diagnostics,
+) -> None:
+    """Report all of it."""
+    _check_launcher(container, placement, launcher, diagnostics)
+    _check_image(container, diagnostics)
+    _check_keys(container, diagnostics)
+
+
+def _check_launcher(
+    container: Container, placement: Placement, launcher: Launcher, diagnostics: Diagnostics
+) -> None:
+    if refused := launcher.refused_runtimes.get(container.runtime):
+        diagnostics.problem((*_KEY, "runtime"), *refused)
+    if container.runtime == "docker" and not placement.exclusive:
+        diagnostics.problem(
+            (*_KEY, "runtime"),
+            "Docker's containers are outside of Slurm's limits: they see all GPUs of a node, "
+            "and this job shares its nodes",
+            "whole nodes, or runtime: pyxis",
+        )
+
+
+# ------------------------------------------------------------------ the image's name
+
+_NAME = r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*"
+_PATH = rf"{_NAME}(?:/{_NAME})*"
+_TAG = r"(?::[A-Za-z0-9_][\w.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
+_HOST = r"[A-Za-z0-9.-]+(?::[0-9]+)?"
+_FORMS = {
+    "pyxis": re.compile(rf"(?:docker://)?(?:[\w.$-]+@)?(?:{_HOST}#)?{_PATH}{_TAG}"),
+    "apptainer": re.compile(rf"(?:docker|oras|library)://(?:{_HOST}/)?{_PATH}{_TAG}"),
+    "docker": re.compile(rf"(?:{_HOST}/)?{_PATH}{_TAG}"),
+    "shifter": re.compile(rf"(?!docker:|id:)(?:{_HOST}/)?{_PATH}{_TAG}"),
+}
+_FORMS["singularity"] = _FORMS["apptainer"]
+_EXAMPLES = {
+    "pyxis": "nvcr.io#nvidia/pytorch:24.01-py3 (# behind the registry), or /fsx/images/a.sqsh",
+    "apptainer": "/fsx/images/a.sif, or docker://nvcr.io/nvidia/pytorch:24.01-py3",
+    "docker": "nvcr.io/nvidia/pytorch:24.01-py3",
+    "shifter": "nvcr.io/nvidia/pytorch:24.01-py3 (the script adds docker:)",
+}
+_EXAMPLES["singularity"] = _EXAMPLES["apptainer"]
+_HOST_AS_PATH = re.compile(r"(?:docker://)?[\w-]+(?:\.[\w-]+)+(?::\d+)?/")
+
+
+def _check_image(container: Container, diagnostics: Diagnostics) -> None:
+    runtime, image = container.runtime, container.image
+    is_file = image.startswith(("/", "${")) and runtime not in ("docker", "shifter")
+    is_name = bool(_FORMS[runtime].fullmatch(image))
+    if runtime == "pyxis" and _HOST_AS_PATH.match(image):
+        is_name = False  # enroot would search nvcr.io/nvidia/pytorch on Docker Hub
+    if not is_file and not is_name:
+        diagnostics.problem(
+            (*_KEY, "image"), f"{image} is no image of {runtime}", f"write {_EXAMPLES[runtime]}"
+        )
+    elif not is_file and ":" not in re.split("[/#]", image)[-1]:
+        diagnostics.problem(
+            (*_KEY, "image"),
+            "without a tag, the image changes over time",
+            "add the tag that you have tested, image:24.01-py3",
+            warning=True,
+        )
+    elif runtime in ("apptainer", "singularity") and not is_file:
+        diagnostics.problem(
+            (*_KEY, "image"),
+            "every rank of every node would fetch and convert it",
+            f"once: {runtime} build /fsx/images/a.sif {image}",
+            warning=True,
+        )
+
+
+def _check_keys(container: Container, diagnostics: Diagnostics) -> None:
+    if container.shm and container.runtime != "docker":
+        diagnostics.problem(
+            (*_KEY, "shm"),
+            f"{container.runtime} shows the node's own /dev/shm, half of its memory",
+            "remove it; only docker has one of its own",
+        )
+    if container.home and container.runtime == "docker":
+        hint = "remove it; mounts: ['${HOME}:/inside'] brings it in"
+        diagnostics.problem((*_KEY, "home"), "docker does not mount the home folder", hint)
+    if container.runtime == "shifter":
+        for key, (what, hint) in _NOT_IN_SHIFTER.items():
+            if getattr(container, key) not in (False, "image"):
+                diagnostics.problem((*_KEY, key), what, hint)
+
+
+_NOT_IN_SHIFTER = {
+    "home": ("Shifter mounts the folders that the site has configured", "remove it"),
+    "writable": ("images of Shifter are read-only", "remove it; write into a folder of the node"),
+    "efa": (
+        "Shifter takes libraries of the node from the modules of the site",
+        "remove it, and name a module: sbatch: {module: NAME}",
+    ),
+}
+
+
+def check_venv(
+    venv: str | None, parameters: Mapping[str, Parameter], diagnostics: Diagnostics
+) -> None:
+    """A venv is a folder inside the container; a parameter in front of it decides by its value."""
+    if not venv:
+        return
+    first = split_variables(venv)[0]
+    if isinstance(first, Variable) and first.name in parameters:
+        default = parameters[first.name].default
+        if not is_absolute(default):
+            diagnostics.problem(
+                ("parameters", first.name),
+                f"{first.name} starts the path of software.venv, a folder inside the container: it "
+                f"must be absolute, not {default}",
+                "write an absolute path: /opt/venv",
+            )
+    elif not is_absolute(venv):
+        diagnostics.problem(
+            ("software", "venv"),
+            "with a container, venv is a folder inside it: the path must be absolute",
+            "write an absolute path: venv: /opt/venv",
+        )
+
+
+# ------------------------------------------------------------------ container mounts
+#
+# The mounts of a container: those that the job needs, and the spec's own.
+
+
+class Mounted(NamedTuple):
+    """A folder of the node in the container. `path`: the key of the spec that asks for it."""
+
+    source: str
+    target: str
+    read_only: bool
+    reason: str
+    path: Path = ("software", "container")
+
+
+def plan_mounts(
+    container: spec.Container,
+    folders: Iterable[Folder],
+    placement: Placement,
+    diagnostics: Diagnostics,
+    provenance: Provenance,
+) -> tuple[Mounted, ...]:
+    """All mounts, each once. `folders`: those that the job needs at their path on the node."""
+    automatic = (*_each_once(folders), *_of_the_fabric(container, placement))
+    whose = dict.fromkeys(automatic, "the job mounts it by itself")
+    mounts = list(automatic)
+    for one in _own(container):
+        same = [other for other in mounts if _shows_the_same(one, other)]
+        overlapping = [other for other in mounts if other not in same and _overlap(one, other)]
+        for other in overlapping:
+            _refuse(one, other, whose[other], diagnostics)
+        if not any(is_below(one.target, other.target) for other in same):
+            mounts = [other for other in mounts if other not in same]  # `one` contains them
+            mounts.append(one)
+            whose[one] = diagnostics.line_of(one.path)
+    if container.runtime == "shifter":  # it mounts what the site shares (siteFs in udiRoot.conf)
+        mounts = [one for one in mounts if one not in automatic]
+    for mount in mounts:
+        _check_writable(container.runtime, mount, diagnostics)
+        if mount in automatic:
+            provenance.record(f"mount {show(mount.target)}", show(mount.source), mount.reason)
+    return tuple(mounts)
+
+
+def _overlap(one: Mounted, other: Mounted) -> bool:
+    return is_below(one.target, other.target) or is_below(other.target, one.target)
+
+
+def _shows_the_same(one: Mounted, other: Mounted) -> bool:
+    """Whether one of them is needless: the other shows the same folder at the same path."""
+    if one.read_only != other.read_only or not _overlap(one, other):
+        return False
+    inner, outer = (one, other) if is_below(one.target, other.target) else (other, one)
+    below = pathlib.PurePosixPath(inner.target).relative_to(outer.target)
+    return pathlib.PurePosixPath(inner.source) == pathlib.PurePosixPath(outer.source) / below
+
+
+def _refuse(one: Mounted, other: Mounted, whose: str, diagnostics: Diagnostics) -> None:
+    target, others = _normal(one.target), _normal(other.target)
+    if target != others:
+        what = f"{show(target)} and {show(others)} overlap: one is inside the other: {whose}"
+        diagnostics.problem(one.path, what, "choose another target")
+    elif _normal(one.source) == _normal(other.source):
+        what = f"{show(target)} is mounted both read-only and writable: {whose}"
+        diagnostics.problem(one.path, what, "remove one of the two")
+    else:
+        what = f"{show(target)} is mounted twice: {whose}"
+        diagnostics.problem(one.path, what, "remove one of the two")
+
+
+def _normal(path: str) -> str:
+    return re.sub("/+", "/", path).rstrip("/")
+
+
+def _own(container: spec.Container) -> Iterator[Mounted]:
+    for index, one in enumerate(container.mounts):
+        source, target = expanding(one.source), expanding(one.target)
+        path = ("software", "container", "mounts", index)
+        yield Mounted(source, target, one.read_only, "mounts: of the spec", path)
+
+
+Folder = tuple[Path, str, str]  # the key of the spec that needs it, the folder, the reason
+
+
+def needed_folders(
+    container: spec.Container,
+    facts: ClusterFacts,
+    job: Job,
+    checkpoints: str | None,
+    data: Sequence[spec.Data],
+) -> Iterator[Folder]:
+    """The folders that the job needs inside."""
+    key = ("software", "container")
+    for mount in facts.mounts:
+        yield key, mount.path, f"shared storage of {facts.name}"
+    if job.workdir or not container.workdir:
+        yield ("workdir",), job.workdir or folder_on_the_node("."), "where the program runs"
+    logs = job.folder.rpartition("/")[0]
+    folder = JOB_DIR if has_variable(logs) else logs
+    yield ("logs", "path"), folder, "the job's own folder: its configs and records"
+    if checkpoints:
+        yield ("checkpoints", "path"), checkpoints, "checkpoints"
+    for index, one in enumerate(data):
+        yield ("data", index, "target"), folder_on_the_node(one.target), "data"
+
+
+def _each_once(folders: Iterable[Folder]) -> Iterator[Mounted]:
+    """Each at its path on the node; a folder below another one needs no mount of its own."""
+    seen: list[pathlib.PurePosixPath] = []
+    for path, folder, reason in folders:
+        place = pathlib.PurePosixPath(folder)
+        if not any(place.is_relative_to(other) for other in seen):
+            seen.append(place)
+            yield Mounted(folder, folder, False, reason, path)
+
+
+def _of_the_fabric(container: spec.Container, placement: Placement) -> Iterator[Mounted]:
+    fabric = fabric_of(placement.fabric)
+    if fabric.verbs and container.runtime == "pyxis":
+        # enroot shows all of /dev, unless the site restricts it (ENROOT_RESTRICT_DEV).
+        yield Mounted("/dev/infiniband", "/dev/infiniband", False, f"{fabric.title}'s devices")
+    for folder in fabric.folders if placement.all_nodes > 1 else ():
+        yield Mounted(folder, folder, False, f"{fabric.title}: NCCL's plugin and its devices")
+    if placement.fabric == "efa" and container.efa == "host":
+        yield Mounted("/opt/amazon", "/opt/amazon", True, "EFA's libraries, by efa: host")
+
+
+def _check_writable(runtime: str, mount: Mounted, diagnostics: Diagnostics) -> None:
+    """Refuse paths with the characters that separate mounts or their parts."""
+    separators = {"pyxis": ' :,"\\', "shifter": ':,;"'}.get(runtime, ':,"')
+    for sign in separators:
+        if sign in mount.source or sign in mount.target:
+            diagnostics.problem(
+                mount.path,
+                f"{runtime} cannot mount {show(mount.source)}: {sign!r} separates its mounts",
+                "rename the folder",
+            )
+            return

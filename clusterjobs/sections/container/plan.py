@@ -1,0 +1,182 @@
+"""The container that the ranks run in: its mounts, its options, the variables set inside.
+
+Sources: pyxis 0.20 (its options, args.c), enroot's hooks and mounts, the user guides of Apptainer
+1.3 and Docker 28; SingularityCE 3.10; Shifter's documentation and shifter.c; issues of
+aws-ofi-nccl; NCCL issue 290.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from clusterjobs.clusters.facts import ClusterFacts
+from clusterjobs.diagnostics import Diagnostics, Provenance
+from clusterjobs.launchers import Launcher
+from clusterjobs.sections.container.checks import (
+    Mounted,
+    check_container,
+    check_venv,
+    needed_folders,
+    plan_mounts,
+)
+from clusterjobs.sections.environment.fabrics import EFA_LIBRARIES, fabric_of
+from clusterjobs.sections.environment.plan import Environment
+from clusterjobs.sections.job.plan import Job
+from clusterjobs.sections.placement.plan import Placement
+from clusterjobs.slurm.options import Directive
+from clusterjobs.spec import experiment as spec
+from clusterjobs.spec.known_references import role_variables
+from clusterjobs.spec.references import expanding, variable
+
+
+class Container(NamedTuple):
+    """How the ranks run in containers.
+
+    `names`: the variables that are passed on, even if the image sets them. `options` are the
+    runtime's, with pyxis those of srun. `ssh_inside`: one process in the first node's container
+    reaches the other nodes' containers by ssh. `host_fabric_libraries`: folders of the node's own
+    libraries, which are searched first.
+    """
+
+    runtime: str
+    image: str
+    mounts: tuple[Mounted, ...]
+    options: tuple[Directive, ...]
+    names: tuple[str, ...]
+    ssh_inside: bool
+    venv: str | None
+    host_fabric_libraries: str | None
+
+
+def plan_container(
+    experiment: spec.Experiment,
+    facts: ClusterFacts,
+    placement: Placement,
+    launcher: Launcher,
+    job: Job,
+    checkpoints: str | None,
+    environment: Environment,
+    diagnostics: Diagnostics,
+    provenance: Provenance,
+) -> Container | None:
+    """The section `container`; None without one. `checkpoints`: the checkpoints' folder."""
+    wanted, venv = experiment.software.container, experiment.software.venv
+    if wanted is None:
+        return None
+    check_container(wanted, placement, launcher, diagnostics)
+    check_venv(venv, experiment.parameters, diagnostics)
+    folders = needed_folders(wanted, facts, job, checkpoints, experiment.data)
+    mounts = plan_mounts(wanted, folders, placement, diagnostics, provenance)
+    return Container(
+        wanted.runtime,
+        expanding(wanted.image),
+        mounts,
+        tuple(_options(wanted, placement, provenance)),
+        (*_names(environment, venv), *role_variables(experiment.roles)),
+        wanted.runtime in launcher.ssh_inside,
+        venv and expanding(venv),
+        _fabric_libraries(wanted, placement),
+    )
+
+
+def _fabric_libraries(wanted: spec.Container, placement: Placement) -> str | None:
+    """Folders of the node with NCCL's plugin that the ranks use; None: the image's own."""
+    if placement.fabric == "efa":
+        return EFA_LIBRARIES if wanted.efa == "host" else None
+    return (placement.all_nodes > 1 and fabric_of(placement.fabric).libraries) or None
+
+
+# ------------------------------------------------------------------ the environment inside
+
+
+def _names(environment: Environment, venv: str | None) -> Iterator[str]:
+    yield from ("MASTER_ADDR", "MASTER_PORT")
+    yield from (one.name for one in environment.variables)
+    yield from (one.name for one in environment.secrets)
+    if venv:
+        yield "VIRTUAL_ENV"
+
+
+# ------------------------------------------------------------------ options of each runtime
+
+
+def _folder_of_ranks(container: spec.Container) -> str:
+    """By default the script's own folder: it changes to `workdir` first."""
+    return expanding(container.workdir) if container.workdir else variable("PWD")
+
+
+def _pyxis(container: spec.Container) -> Iterator[Directive]:
+    yield Directive("container-image", expanding(container.image), "software.container")
+    yield Directive("container-mounts", variable("container_mounts"), "")
+    yield Directive("container-workdir", _folder_of_ranks(container), "else the image's own")
+    yield Directive("container-env", variable("container_env"), "else the image's values win")
+    if container.home:
+        yield Directive("container-mount-home", True, "software.container.home")
+    else:
+        yield Directive(
+            "no-container-mount-home", True, "packages in it would mix with the image's"
+        )
+    if container.writable:
+        yield Directive("container-writable", True, "software.container.writable")
+
+
+def _apptainer(container: spec.Container, placement: Placement) -> Iterator[Directive]:
+    if placement.shape.gpus_per_node and placement.node_type.has_amd_gpus:
+        yield Directive("rocm", True, "AMD's devices and the driver's libraries of the node")
+    elif placement.shape.gpus_per_node:
+        yield Directive("nv", True, "NVIDIA's devices and the driver's libraries of the node")
+    if not container.home:
+        yield Directive("no-home", True, "packages in it would mix with the image's")
+    if container.writable:
+        yield Directive("writable-tmpfs", True, "software.container.writable; in memory, 64 MB")
+    yield Directive("no-eval", True, "else a shell evaluates the values of variables")
+    yield Directive("pwd", _folder_of_ranks(container), "where the job runs")
+
+
+def _shifter(container: spec.Container) -> Iterator[Directive]:
+    yield Directive("image", f"docker:{expanding(container.image)}", "software.container")
+    yield Directive("workdir", _folder_of_ranks(container), "else the image's own")
+
+
+def _docker(
+    container: spec.Container, placement: Placement, provenance: Provenance
+) -> Iterator[Directive]:
+    yield Directive("network", "host", "the nodes' own addresses and network cards")
+    if placement.shape.gpus_per_node and placement.node_type.has_amd_gpus:
+        yield Directive("device", "/dev/kfd", "AMD's GPUs: ROCm's driver")
+        yield Directive("device", "/dev/dri", "AMD's GPUs")
+    elif placement.shape.gpus_per_node:
+        yield Directive("gpus", "all", "by NVIDIA's container toolkit")
+    fabric = fabric_of(placement.fabric)
+    if fabric.verbs:
+        reason = f"{fabric.title}; without it NCCL takes TCP (aws-ofi-nccl issue 1020)"
+        yield Directive("device", "/dev/infiniband", reason)
+    yield Directive(
+        "shm-size", _shm(container, placement, provenance), "Docker's own 64 MB break NCCL"
+    )
+    yield Directive("ulimit", "memlock=-1:-1", "the network and NCCL pin memory")
+    yield Directive("workdir", _folder_of_ranks(container), "where the job runs")
+
+
+def _shm(container: spec.Container, placement: Placement, provenance: Provenance) -> str:
+    if container.shm:
+        return container.shm
+    memory_mib = placement.node_type.memory_mib
+    if memory_mib is None:
+        return provenance.record("container.shm", "16g", "the instance type is unknown")
+    half = max(1, memory_mib // 2048)
+    reason = "half of the node's memory, as without a container; only what is used is taken"
+    return provenance.record("container.shm", f"{half}g", reason, "NCCL issue 290")
+
+
+def _options(
+    container: spec.Container, placement: Placement, provenance: Provenance
+) -> Iterator[Directive]:
+    if container.runtime == "pyxis":
+        return _pyxis(container)
+    if container.runtime in ("apptainer", "singularity"):
+        return _apptainer(container, placement)
+    if container.runtime == "shifter":
+        return _shifter(container)
+    return _docker(container, placement, provenance)

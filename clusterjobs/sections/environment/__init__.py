@@ -1,0 +1,1 @@
+"""The section `environment`: variables, modules, secrets and setup."""

@@ -1,0 +1,232 @@
+"""Variables and software that a spec must not set, with the reason and what to do instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.sections.environment.fabrics import fabric_of
+from clusterjobs.sections.placement.gpu_requests import requests_gpus
+from clusterjobs.sections.placement.plan import Placement
+from clusterjobs.slurm.options import Directive
+from clusterjobs.spec.experiment import Software
+from clusterjobs.spec.field_types import MAX_WORD_BYTES
+from clusterjobs.spec.references import as_text, expanding, show, variable_names
+from clusterjobs.yaml.document import Path
+
+# ------------------------------------------------------------------ inherited env
+#
+# Variables of the shell that called sbatch, which must not reach the job.
+#
+# sbatch passes on the caller's whole environment. If sbatch is called inside another job, srun and
+# torch would use that job's ranks and options. Source: sbatch(1), OUTPUT ENVIRONMENT VARIABLES;
+# srun(1), INPUT ENVIRONMENT VARIABLES; squeue(1), scancel(1), scontrol(1), ENVIRONMENT VARIABLES;
+# torch.distributed and torchrun; Open MPI, PMI.
+
+
+_RANKS = (
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "NODE_RANK",
+    "GROUP_RANK",
+    "ROLE_RANK",
+)
+# They change how bash works. The script unsets POSIXLY_CORRECT and FUNCNEST before all else.
+_BASH = ("BASH_COMPAT", "CDPATH", "EXECIGNORE", "GLOBIGNORE", "TMOUT")
+
+# Families of variables, by their prefix.
+PREFIXES = (
+    *("PYTHON", "TORCHELASTIC_", "OMPI_COMM_", "PMI"),
+    *("SQUEUE_", "SCANCEL_", "SCONTROL_"),  # SQUEUE_STATES=PENDING would hide running jobs
+)
+
+# Patterns of the variables that sbatch sets for every job, and of those that locate Slurm.
+_SBATCH_SETS = (
+    "SLURM_ARRAY_*",
+    "SLURM_CLUSTER_NAME",
+    "SLURM_CONF",
+    "SLURM_CONF_SERVER",
+    "SLURM_CPUS_ON_NODE",
+    "SLURM_GPUS_ON_NODE",
+    "SLURM_GTIDS",
+    "SLURM_JOB_*",
+    "SLURM_JOBID",
+    "SLURM_NNODES",
+    "SLURM_NODEID",
+    "SLURM_NODELIST",
+    "SLURM_NPROCS",
+    "SLURM_NTASKS",
+    "SLURM_RESTART_COUNT",
+    "SLURM_SUBMIT_*",
+    "SLURM_TASKS_PER_NODE",
+    "SLURM_TASK_PID",
+    "SLURM_TOPOLOGY_*",
+    "SLURM_WORKING_CLUSTER",
+)
+
+# Options that sbatch passes to srun as a variable: with the option, the variable is this job's;
+# without it, the variable belongs to another job.
+_HANDED_ON = {
+    "cpu-freq": "SLURM_CPU_FREQ_REQ",
+    "cpus-per-task": "SLURM_CPUS_PER_TASK",
+    "distribution": "SLURM_DISTRIBUTION",
+    "gpu-bind": "SLURM_GPU_BIND",
+    "gpu-freq": "SLURM_GPU_FREQ",
+    "gpus-per-node": "SLURM_GPUS_PER_NODE",
+    "hint": "SLURM_HINT",
+    "mem": "SLURM_MEM_PER_NODE",
+    "mem-bind": "SLURM_MEM_BIND",
+    "network": "SLURM_NETWORK",
+    "ntasks-per-core": "SLURM_NTASKS_PER_CORE",
+    "ntasks-per-node": "SLURM_NTASKS_PER_NODE",
+    "ntasks-per-socket": "SLURM_NTASKS_PER_SOCKET",
+    "oom-kill-step": "SLURM_OOM_KILL_STEP",  # set in every job from 24.11 on
+    "overcommit": "SLURM_OVERCOMMIT",
+    "profile": "SLURM_PROFILE",
+    "threads-per-core": "SLURM_THREADS_PER_CORE",
+}
+
+
+def own_slurm_variables(directives: Iterable[Directive]) -> tuple[str, ...]:
+    """Patterns of the SLURM_ variables that describe this job; all others are unset."""
+    # SPANK plugins of sbatch pass their options to srun and to the ranks as variables: spank(8).
+    # Those of options, _SLURM_SPANK_OPTION_*, do not begin with SLURM_ and are never unset.
+    handed = (_HANDED_ON[one.name] for one in directives if one.name in _HANDED_ON)
+    return (*_SBATCH_SETS, *sorted(handed), "SLURM_SPANK_*")
+
+
+def is_unset(name: str) -> bool:
+    """Whether the job unsets it, so that a value from the calling shell never arrives."""
+    return name in (*_RANKS, *_BASH) or name.startswith(PREFIXES)
+
+
+def inherited_variables(directives: Iterable[Directive]) -> tuple[str, ...]:
+    """The other variables that the job unsets first of all."""
+    # If the job requests GPUs, Slurm sets it; else it may belong to another job.
+    devices = () if requests_gpus(directives) else ("CUDA_VISIBLE_DEVICES",)
+    return (*_RANKS, *_BASH, *devices)
+
+
+_NOT_INSIDE = {
+    "modules": (
+        "modules change the node's environment, and the image has its own",
+        "remove them; where the runtime itself is a module, setup: [module load apptainer]",
+    ),
+    "conda": (
+        "a conda environment of the node needs the node's libraries, and the image has its own",
+        "remove it; or venv: /path/in/the/image",
+    ),
+    "setup": (
+        "software.setup would prepare the node's environment, and the ranks use the image's",
+        "prepare the image; setup: runs on the node, before the containers",
+    ),
+}
+
+
+def check_software(software: Software, diagnostics: Diagnostics) -> None:
+    """Refuse environments that exclude each other, or that a container excludes."""
+    if software.conda and software.venv:
+        diagnostics.problem(
+            ("software", "venv"),
+            "conda and venv exclude each other: each replaces Python",
+            "keep one",
+        )
+    if software.container is None:
+        return
+    for key, (what, hint) in _NOT_INSIDE.items():
+        if getattr(software, key):
+            diagnostics.problem(("software", key), what, hint)
+
+
+# Common mistakes in public scripts: (why not, what to do instead). True: an error, not a warning.
+_MUST_NOT = {
+    "RDMAV_FORK_SAFE": ("breaks EFA with huge pages", "remove it", True),
+    "RDMAV_HUGEPAGES_SAFE": ("breaks EFA with huge pages", "remove it", True),
+    "NCCL_BUFFERSIZE": ("is no variable of NCCL", "did you mean NCCL_BUFFSIZE?", True),
+    "NCCL_TREE_THRESHOLD": ("has no effect in NCCL 2.5 and later", "remove it", False),
+    "FI_EFA_TX_MIN_CREDITS": ("is an old workaround", "remove it", False),
+    "NCCL_ASYNC_ERROR_HANDLING": ("is the old name", "it is on by default in torch 2.2", False),
+}
+
+
+# The same on some fabrics.
+_ON_FABRICS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "NCCL_PROTO": {"efa": ("overrides the plugin's tuner", "remove it (aws-ofi-nccl 1.16)")},
+    "NCCL_ALGO": {"efa": ("overrides the plugin's tuner", "remove it (aws-ofi-nccl 1.16)")},
+    "NCCL_IB_DISABLE": {
+        "infiniband": ("turns InfiniBand off: NCCL would use TCP", "remove it"),
+        "efa": ("has no effect with EFA", "remove it"),
+    },
+}
+_TCP_INSTEAD = {"FI_PROVIDER": "tcp", "NCCL_NET": "socket"}
+_INTERFACE = re.compile(r"=?(?:eth|ens|enp)\w+")
+
+
+def check_variables(
+    env: Mapping[str, str], contained: bool, placement: Placement, diagnostics: Diagnostics
+) -> None:
+    """Check the spec's `env`. `contained`: the ranks run in a container."""
+    fabric = fabric_of(placement.fabric)
+    for name, value in env.items():
+        path = ("env", name)
+        if len(f"{name}={value}".encode()) > MAX_WORD_BYTES:
+            limit = f"{MAX_WORD_BYTES:,} bytes, the name among them"
+            diagnostics.problem(
+                path, f"longer than Linux allows for a variable ({limit})", "shorten it"
+            )
+        if contained and name in ("PATH", "LD_LIBRARY_PATH"):
+            diagnostics.problem(
+                path,
+                f"{name} of the node would take the place of the image's",
+                "set it in the image; software.venv puts a folder in front of PATH",
+            )
+        if name in _MUST_NOT:
+            why, instead, is_error = _MUST_NOT[name]
+            diagnostics.problem(path, f"{name} {why}", instead, warning=not is_error)
+        elif found := _ON_FABRICS.get(name, {}).get(placement.fabric):
+            diagnostics.problem(path, f"{name} {found[0]}", found[1], warning=True)
+        elif name == "FI_EFA_USE_HUGE_PAGE" and as_text(value) != "0":
+            diagnostics.problem(path, "with huge pages, fork() runs out of memory", "remove it")
+        elif fabric.network and _TCP_INSTEAD.get(name) == as_text(value).lower():
+            what = f"{value}: {fabric.title} is not used"
+            diagnostics.problem(path, what, "remove it", warning=True)
+        elif name == "NCCL_SOCKET_IFNAME" and _INTERFACE.fullmatch(as_text(value)):
+            diagnostics.problem(
+                path,
+                f"{value} is not the name on every instance type and image",
+                f"remove it: {fabric.interfaces} is set",
+                warning=True,
+            )
+        elif (
+            name == "FI_EFA_USE_DEVICE_RDMA"
+            and as_text(value) != "0"
+            and not placement.node_type.neuron_cores
+        ):
+            _check_device_rdma(path, placement, diagnostics)
+
+
+def check_references(env: Mapping[str, str], diagnostics: Diagnostics) -> None:
+    """Warn of `${NAME}` if the job unsets NAME and `env` has not set it before."""
+    known: set[str] = set()
+    for name, value in env.items():
+        for other in variable_names(expanding(value)):
+            if is_unset(other) and other not in known:
+                kept = ":".join(one for one in value.split(":") if f"${{{other}}}" not in one)
+                diagnostics.problem(
+                    ("env", name),
+                    f"${{{other}}} is empty here: the job unsets the {other} of the calling shell",
+                    f"write {name}: {show(kept)}" if kept else "write the value itself",
+                    warning=True,
+                )
+        known.add(name)
+
+
+def _check_device_rdma(path: Path, placement: Placement, diagnostics: Diagnostics) -> None:
+    what, hint = "needless since libfabric 1.18", "remove it (libfabric's fi_efa manual)"
+    aborts = placement.node_type.gpudirect_rdma is False
+    if aborts:
+        what = f"{placement.node_type.name} has no RDMA: libfabric 1.18 and later aborts"
+    diagnostics.problem(path, what, hint, warning=not aborts)

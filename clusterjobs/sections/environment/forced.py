@@ -1,0 +1,136 @@
+"""Reserved variables that a spec sets all the same, with `force: true` and a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from clusterjobs.diagnostics import Diagnostics, Provenance
+from clusterjobs.frameworks.base import TOKEN, Variable
+from clusterjobs.launchers.base import Launcher
+from clusterjobs.sections.placement.plan import Placement
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.keys.environment import Forced
+from clusterjobs.spec.known_references import NODE_RANK
+from clusterjobs.spec.references import expanding, has_variable, show, variable_names
+from clusterjobs.spec.reserved_names import FORCEABLE, FORCED_FOR_RANKS, RESERVED_NAMES
+from clusterjobs.yaml.document import Path
+
+
+def check_forced(
+    env: Mapping[str, str],
+    launcher: Launcher,
+    placement: Placement,
+    diagnostics: Diagnostics,
+    provenance: Provenance,
+) -> None:
+    """Refuse reserved variables that are not forced, and those that cannot be forced here."""
+    for name, value in env.items():
+        path = ("env", name)
+        if not isinstance(value, Forced):
+            if name in FORCEABLE:
+                hint = f"{RESERVED_NAMES[name]}; to set it all the same, write {name}: "
+                hint += f"{{value: {show(value) or '...'}, force: true, reason: why}}"
+                diagnostics.problem(path, f"{name} is reserved", hint, at_key=True)
+        elif name not in FORCEABLE:
+            what = f"{name} is not reserved, so there is nothing to force"
+            diagnostics.problem(path, what, f"write {name}: {show(value)}", at_key=True)
+        elif placement.per_node > 1 and name != "LD_PRELOAD":
+            what = f"{placement.per_node} points share a node, and each needs another {name}"
+            diagnostics.problem(path, what, "remove it, or sweep.per_node", at_key=True)
+        elif name in FORCED_FOR_RANKS and not launcher.runs_commands:
+            what = f"{launcher.name} may start the ranks without this {name}"
+            diagnostics.problem(path, what, "remove it, or choose another launcher", at_key=True)
+        elif name == "MASTER_PORT" and not (has_variable(value) or _is_port(value)):
+            diagnostics.problem(path, f"{show(value)} is not a port", "write 1024 to 65535")
+        else:
+            provenance.record(f"env.{name}", show(value), f"forced: {value.reason}")
+
+
+def _is_port(value: str) -> bool:
+    return value.isascii() and value.isdecimal() and len(value) <= 5 and 0 < int(value) <= 65535
+
+
+def forced_for_ranks(env: Mapping[str, str]) -> Mapping[str, Forced]:
+    """The variables that the command of each rank sets."""
+    return {
+        name: value
+        for name, value in env.items()
+        if name in FORCED_FOR_RANKS and isinstance(value, Forced)
+    }
+
+
+# ------------------------------------------------------------------ node rank
+#
+# `{{ job.node_rank }}`: a placeholder that each node replaces by its own rank.
+#
+# The script's shell runs on the first node alone, so it cannot expand this reference. The variable
+# CLUSTERJOBS_NODE_RANK has the text; the first lines of a rank's shell (blocks/inside.sh.j2)
+# replace it in the command, whatever else the command contains.
+
+
+_STANDS_FOR_IT = Variable(
+    NODE_RANK, f"node-rank-{TOKEN}", "placeholder: each node replaces it by its rank"
+)
+
+
+def plan_node_rank(
+    experiment: Experiment, launcher: Launcher, diagnostics: Diagnostics
+) -> tuple[Variable, ...]:
+    """The variable, if the spec refers to the node's rank."""
+    places = _places_in(experiment)
+    if places and not launcher.sets_node_rank:
+        diagnostics.problem(
+            places[0],
+            f"{launcher.name} starts the ranks of all nodes with the same command, so "
+            "it cannot set job.node_rank",
+            "write launcher: srun or torchrun, or read the node's rank in your program",
+        )
+    if experiment.command and NODE_RANK in variable_names(experiment.command[0]):
+        diagnostics.problem(
+            ("command",),
+            "job.node_rank cannot be used in the path of the program: "
+            "the first node checks that the file exists",
+            "pass it as an argument: [./run, '{{ job.node_rank }}']",
+        )
+    return (_STANDS_FOR_IT,) if places else ()
+
+
+def refers_to_node_rank(experiment: Experiment) -> bool:
+    """Whether something that the ranks use refers to the node's rank."""
+    return bool(_places_in(experiment))
+
+
+def is_of_the_node(value: str) -> bool:
+    """Whether a value contains the node's rank."""
+    return NODE_RANK in variable_names(value)
+
+
+def node_environment(env: Mapping[str, str]) -> tuple[str, ...]:
+    """A command that sets those variables of `env` that each rank gets from its own command.
+
+    They differ from node to node, or would be changed by Slurm on the way. () without any.
+    """
+    forced = forced_for_ranks(env)
+    words = [
+        f"{name}={expanding(value, '')}"
+        for name, value in env.items()
+        if name in forced or is_of_the_node(value)
+    ]
+    return ("env", *words) if words else ()
+
+
+def _places_in(experiment: Experiment) -> list[Path]:
+    used = ("args", "command", "prefix", "env")
+    return [place for key in used for place in _places(getattr(experiment, key), (key,))]
+
+
+def _places(value: Any, path: Path) -> Iterator[Path]:
+    if isinstance(value, str) and is_of_the_node(value):
+        yield path
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _places(item, (*path, key))
+    elif isinstance(value, tuple):
+        for index, item in enumerate(value):
+            yield from _places(item, (*path, index))

@@ -1,0 +1,280 @@
+"""The environment of the ranks: each variable has its reason and source."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.base import JOB_DIR, Framework, Variable, folder_on_the_node
+from clusterjobs.sections.environment.checks import (
+    PREFIXES,
+    check_references,
+    check_software,
+    check_variables,
+    inherited_variables,
+    is_unset,
+    own_slurm_variables,
+)
+from clusterjobs.sections.environment.fabrics import (
+    fabric_of,
+    fabric_variables,
+    neuron_efa_variables,
+    ucx_devices,
+)
+from clusterjobs.sections.environment.forced import forced_for_ranks, is_of_the_node
+from clusterjobs.sections.placement.plan import Placement
+from clusterjobs.slurm.options import Directive
+from clusterjobs.spec import experiment as spec
+from clusterjobs.spec.keys.environment import Forced, SiteValue, command_and_names
+from clusterjobs.spec.references import as_text, expanding
+
+# ------------------------------------------------------------------ secrets
+#
+# Secrets: values that the job reads on the node. No rendered file contains them.
+
+
+class Secret(NamedTuple):
+    """Its value comes from a file, from a command's output, or else from the environment."""
+
+    name: str
+    file: str | None
+    command: tuple[str, ...]
+
+
+def plan_secrets(
+    secrets: Mapping[str, spec.Secret],
+    env: Collection[str],
+    parameters: Collection[str],
+    diagnostics: Diagnostics,
+) -> tuple[Secret, ...]:
+    """The secrets. Each has one source, and no plain variable or parameter has its name."""
+    for name, secret in secrets.items():
+        if secret.file is not None and secret.command is not None:
+            diagnostics.problem(
+                ("secrets", name),
+                "file and command: a secret comes from one of them",
+                "remove one",
+            )
+        if secret.file is None and secret.command is None and is_unset(name):
+            diagnostics.problem(
+                ("secrets", name),
+                f"{name} never arrives: the job unsets it first",
+                "choose another name, or read the secret from a file",
+            )
+        for key, others in (("env", env), ("parameters", parameters)):
+            if name in others:
+                diagnostics.problem((key, name), f"{name} is under secrets: too", "remove it here")
+    return tuple(
+        Secret(name, one.file and folder_on_the_node(one.file), one.command or ())
+        for name, one in secrets.items()
+    )
+
+
+class ModuleCall(NamedTuple):
+    """A call of `module`, for example `load` with the names of two modules."""
+
+    command: str
+    names: tuple[str, ...]
+
+
+class Environment(NamedTuple):
+    """What the job unsets from the inherited environment, and what it sets.
+
+    `source`: files of bash that the script reads before it changes to the working folder.
+    `kept_slurm`: patterns of the SLURM_ variables that are kept. `conda` and `venv` are None if
+    there is none, or if the container has its own. `software_setup` and `setup`: the user's own
+    lines of bash. `profile`: the fabric's file of bash that sets variables; "" if it has none.
+    `site_setup`: lines of bash of the cluster, which run first.
+    """
+
+    kept_slurm: tuple[str, ...]
+    unset: tuple[str, ...]
+    unset_prefixes: tuple[str, ...]
+    variables: tuple[Variable, ...]
+    secrets: tuple[Secret, ...]
+    source: tuple[str, ...]
+    modules: tuple[ModuleCall, ...]
+    conda: str | None
+    venv: str | None
+    software_setup: tuple[str, ...]
+    setup: tuple[str, ...]
+    profile: str = ""
+    site_setup: tuple[str, ...] = ()
+
+
+def plan_environment(
+    env: Mapping[str, str],
+    software: spec.Software,
+    setup: tuple[str, ...],
+    secrets: tuple[Secret, ...],
+    placement: Placement,
+    directives: Collection[Directive],
+    further: Iterable[Iterable[Variable]],
+    framework: Framework,
+    uses_mpi: bool,
+    diagnostics: Diagnostics,
+) -> Environment:
+    """The section `environment`. `further`: variables of other sections; they replace defaults.
+
+    `uses_mpi`: the ranks are started as those of an MPI program.
+    """
+    uses_torch = framework.uses_torch
+    check_software(software, diagnostics)
+    own = {name: value for name, value in env.items() if not isinstance(value, SiteValue)}
+    check_variables(own, software.container is not None, placement, diagnostics)
+    check_references(own, diagnostics)
+    return Environment(
+        own_slurm_variables(directives),
+        inherited_variables(directives),
+        (*PREFIXES, *framework.reads_variables),
+        tuple(
+            _variables(
+                env,
+                software,
+                placement,
+                tuple(itertools.chain(*further)),
+                uses_torch,
+                uses_mpi,
+                diagnostics,
+            )
+        ),
+        secrets,
+        tuple(map(folder_on_the_node, software.source)),
+        tuple(_module_calls(software.modules)),
+        software.conda and expanding(software.conda),
+        folder_on_the_node(software.venv) if software.venv and not software.container else None,
+        software.setup,
+        setup,
+        _profile(placement),
+        placement.node_type.setup,
+    )
+
+
+def _module_calls(items: Iterable[str]) -> Iterator[ModuleCall]:
+    """Modules that are loaded one after the other are loaded by one call."""
+    calls = map(command_and_names, items)
+    for command, group in itertools.groupby(calls, key=lambda one: one[0]):
+        if command == "load":
+            yield ModuleCall(command, tuple(name for _, names in group for name in names))
+        else:
+            yield from (ModuleCall(command, names) for _, names in group)
+
+
+def _variables(
+    own: Mapping[str, str],
+    software: spec.Software,
+    placement: Placement,
+    further: tuple[Variable, ...],
+    uses_torch: bool,
+    uses_mpi: bool,
+    diagnostics: Diagnostics,
+) -> Iterator[Variable]:
+    """Derived variables, then the spec's own, which override them, then those that are appended."""
+    replaced = {one.name for one in further}
+    torch = (software.requires.get("torch", ""),) if uses_torch else ()
+    all_derived = (*_derived(placement, *torch), *_ucx(own, placement, uses_mpi))
+    derived = [one for one in _last_of_each(all_derived) if one.name not in replaced]
+    derived += further
+    if container := software.container:
+        # What is on the node's LD_LIBRARY_PATH is not in the image.
+        derived = [one for one in derived if one.name != "LD_LIBRARY_PATH"]
+        has_nvidia = placement.shape.gpus_per_node and not placement.node_type.has_amd_gpus
+        if container.runtime == "pyxis" and has_nvidia:
+            derived += _NVIDIA
+    yield from (one for one in derived if not one.append and one.name not in own)
+    for name, value in own.items():
+        if is_of_the_node(value) or name in forced_for_ranks(
+            own
+        ):  # set by the command of the ranks
+            continue
+        if isinstance(value, SiteValue):
+            yield Variable(name, expanding(value), value.reason, _OF_THE_CLUSTER, expand=True)
+            continue
+        if isinstance(value, Forced):
+            yield Variable(name, expanding(value), f"forced: {value.reason}")
+            continue
+        reason = f"env: {diagnostics.line_of(('env', name))}"
+        yield Variable(name, expanding(value), reason, expand=True)
+    yield from (one for one in derived if one.append)
+
+
+def _last_of_each(variables: Iterable[Variable]) -> list[Variable]:
+    """A fabric's own value replaces the common one: NCCL_SOCKET_IFNAME."""
+    return list({one.name: one for one in variables}.values())
+
+
+def _derived(placement: Placement, torch: str | None = None) -> Iterator[Variable]:
+    """`torch`: the version that the spec requires, or its beginning; None: no torch."""
+    threads, whose = placement.cpus_per_rank or 1, "CPUs of one rank"
+    if placement.shares_cpus:
+        whose = "more ranks than CPUs"
+    yield Variable("OMP_NUM_THREADS", str(threads), f"{whose}; by default every rank uses all")
+    yield Variable("PYTHONUNBUFFERED", "1", "log lines appear when they are written")
+    if placement.shape.gpus_per_node:
+        yield from _nccl()
+        if torch is not None:
+            yield from _flight_recorder(torch)
+    yield from _of_the_fabric(placement)
+
+
+def _ucx(own: Mapping[str, str], placement: Placement, uses_mpi: bool) -> Iterator[Variable]:
+    """The same InfiniBand ports for MPI as for NCCL. Without NCCL_IB_HCA, both find them."""
+    devices = ucx_devices(as_text(own.get("NCCL_IB_HCA", "")))
+    if uses_mpi and devices and placement.fabric == "infiniband":
+        reason = "MPI uses the ports of NCCL_IB_HCA"
+        yield Variable("UCX_NET_DEVICES", devices, reason, "Open MPI: InfiniBand and RoCE")
+
+
+def _profile(placement: Placement) -> str:
+    """Of NCCL's plugin between nodes."""
+    uses_it = placement.shape.gpus_per_node > 0 and placement.all_nodes > 1
+    return fabric_of(placement.fabric).profile if uses_it else ""
+
+
+def _of_the_fabric(placement: Placement) -> Iterator[Variable]:
+    fabric, node_type, shape = placement.fabric, placement.node_type, placement.shape
+    if fabric == "efa" and node_type.neuron_cores:
+        return neuron_efa_variables()
+    has_gpus = shape.gpus_per_node > 0
+    return fabric_variables(fabric, placement.all_nodes, has_gpus, node_type.fabric_interfaces)
+
+
+_OF_THE_CLUSTER = "the cluster's description"
+_ENROOT = "enroot: its hook for NVIDIA GPUs"
+_NVIDIA = (
+    Variable("NVIDIA_VISIBLE_DEVICES", "all", "else enroot shows no GPU to an image", _ENROOT),
+    Variable("NVIDIA_DRIVER_CAPABILITIES", "compute,utility", "driver libraries of CUDA", _ENROOT),
+)
+_NCCL = "NCCL user guide: environment variables"
+_TORCH = "PyTorch: ProcessGroupNCCL environment variables"
+_AWS_SAMPLES = "AWS: awsome-distributed-training samples"
+
+
+def _nccl() -> Iterator[Variable]:
+    yield Variable("NCCL_DEBUG", "WARN", "log why a collective failed", _NCCL)
+    reason = "for NCCL's first contact; eth0 has other names"
+    yield Variable("NCCL_SOCKET_IFNAME", "^lo,docker,veth", reason, _AWS_SAMPLES)
+
+
+def _flight_recorder(torch: str) -> Iterator[Variable]:
+    """torch 2.8 has the first of the new names (pytorch 152563) and warns of the older ones.
+
+    Both names without a version.
+    """
+    yield Variable("TORCH_NCCL_DUMP_ON_TIMEOUT", "1", "record which rank waits in a hang", _TORCH)
+    numbers = [int(one) for one in torch.split(".")[:2] if one.isdecimal()]
+    knows_new, knows_old = (
+        (numbers >= [2, 8], numbers < [2, 9]) if len(numbers) == 2 else (True, True)
+    )
+    record = f"{JOB_DIR}/nccl-trace-rank-"  # the default is in /tmp, which is lost with the node
+    size, place = "collectives in that record", "where the record is written"
+    if knows_new:
+        yield Variable("TORCH_FR_BUFFER_SIZE", "20000", size, _TORCH)
+    if knows_old:
+        yield Variable("TORCH_NCCL_TRACE_BUFFER_SIZE", "20000", f"{size} (older name)", _TORCH)
+    if knows_new:
+        yield Variable("TORCH_FR_DUMP_TEMP_FILE", record, place, _TORCH)
+    if knows_old:
+        yield Variable("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", record, f"{place} (older name)", _TORCH)

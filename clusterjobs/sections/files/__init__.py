@@ -1,0 +1,1 @@
+"""The section `files`: files and folders that the script creates first."""

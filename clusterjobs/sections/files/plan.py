@@ -1,0 +1,150 @@
+"""The files and folders that the script creates before it starts anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.errors import Location
+from clusterjobs.frameworks.base import ConfigFile, DataPath, Program
+from clusterjobs.sections.storage import Storage, is_below
+from clusterjobs.spec.experiment import Data, Experiment
+from clusterjobs.spec.references import expanding
+from clusterjobs.yaml.document import Path, dotted
+
+
+class Files(NamedTuple):
+    """`configs` are written to the job's folder, and to the output folder for people to read.
+
+    `folders` are created if they are missing. `links`: paths below the job's folder, each a link to
+    the program of its name.
+    """
+
+    configs: tuple[ConfigFile, ...]
+    folders: tuple[str, ...]
+    links: tuple[str, ...]
+
+
+def plan_files(program: Program, checkpoints: str | None) -> Files:
+    """The section `files`. `checkpoints`: the checkpoints' folder, if the spec names one."""
+    return Files(program.files, (checkpoints,) if checkpoints else (), program.links)
+
+
+# ------------------------------------------------------------------ inputs
+#
+# Files that must exist before a rank starts: the script or program, and the sources of data.
+#
+# A retry would miss the same files. Buckets are checked by the programs that read them.
+
+
+INTERPRETERS = ("bash", "python", "python3", "sh")
+
+
+class Input(NamedTuple):
+    """A path that is read; a relative one is relative to the ranks' folder.
+
+    `staged`: its target, if it is staged; a complete target no longer needs its source.
+    `made_late`: staging or a command before the training may create it. `is_run`: it must be
+    executable.
+    """
+
+    what: str
+    key: str
+    path: str
+    staged: str | None
+    made_late: bool
+    where: Location
+    is_run: bool = False
+
+
+def plan_inputs(
+    experiment: Experiment, program: Program, diagnostics: Diagnostics
+) -> tuple[Input, ...]:
+    """The inputs that the first node can check."""
+    return (
+        *_programs(experiment, program, diagnostics),
+        *_sources(experiment.data, diagnostics),
+    )
+
+
+def _programs(
+    experiment: Experiment, program: Program, diagnostics: Diagnostics
+) -> Iterator[Input]:
+    if experiment.script and program.is_python:
+        # deepy.py counts as a script: it starts the other one.
+        scripts = dict.fromkeys((program.command[0], expanding(experiment.script)))
+        where = diagnostics.where(("script",))
+        for path, late in _on_the_node(scripts, experiment):
+            yield Input("script", "script", path, None, late, where)
+    elif experiment.command and program.command and not program.is_python:
+        where = diagnostics.where(("command",))
+        first, *rest = program.command
+        if "/" in first:  # a bare name is found on the PATH of the node
+            for path, late in _on_the_node([first], experiment):
+                yield Input("program", "command", path, None, late, where, is_run=True)
+        if PurePosixPath(first).name in INTERPRETERS and rest and not rest[0].startswith("-"):
+            for path, late in _on_the_node(rest[:1], experiment):
+                yield Input("script", "command", path, None, late, where)
+
+
+def _on_the_node(paths: Iterable[str], experiment: Experiment) -> Iterator[tuple[str, bool]]:
+    """The paths that the first node can check, and whether each is made late."""
+    for path in paths:
+        is_whole = path.startswith(("/", "\0"))
+        whole = path if is_whole else f"{experiment.workdir or '.'}/{path}"
+        # In a container, only `workdir` is sure to have the same path as outside.
+        container = experiment.software.container
+        if not (container and (is_whole or container.workdir)):
+            yield path, bool(experiment.before) or _is_staged(whole, experiment.data)
+
+
+def _sources(data: Sequence[Data], diagnostics: Diagnostics) -> Iterator[Input]:
+    for index, one in enumerate(data):
+        if one.source.startswith("s3://") or _is_staged(one.source, data):
+            continue
+        key: Path = ("data", index, "source")
+        source, target = expanding(one.source), expanding(one.target)
+        yield Input("data source", dotted(key), source, target, False, diagnostics.where(key))
+
+
+def _is_staged(path: str, data: Sequence[Data]) -> bool:
+    return any(is_below(path, one.target) for one in data)
+
+
+# ------------------------------------------------------------------ data paths
+#
+# Data that every node reads, in the framework's own arguments: is it where every node sees it?.
+#
+# Knows the cluster's folders; it
+
+
+def check_data_paths(
+    paths: Iterable[DataPath],
+    nodes: int,
+    experiment: Experiment,
+    storage: Storage,
+    diagnostics: Diagnostics,
+) -> None:
+    """Warn of paths on each node's own disk, when there is more than one node.
+
+    Data that the job copies to every node is there; so is what a step on every node may have made.
+    """
+    made_on_nodes = any(step.per == "node" for step in experiment.before)
+    for one in paths if nodes > 1 else ():
+        if not storage.is_own(one.path) or storage.is_shared(one.path):
+            continue
+        on_every_node = made_on_nodes or any(
+            data.scope == "node" and is_below(one.path, data.target) for data in experiment.data
+        )
+        if on_every_node and not one.indexed:
+            continue
+        why = (
+            f"only the first node writes the index beside {one.path}, and {nodes - 1} would not "
+            "find it"
+            if on_every_node
+            else f"{one.path} is each node's own disk, and {nodes} nodes use it"
+        )
+        hint = f"a folder that all nodes share: {storage.mounts}"
+        diagnostics.problem(one.key, why, hint, warning=True)

@@ -1,0 +1,1 @@
+"""The section `job`: name, directives, folders and parameters."""

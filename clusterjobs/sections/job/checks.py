@@ -1,0 +1,275 @@
+"""Options that a spec must not set under `sbatch` and `srun`: those of other keys, unknown ones.
+
+sbatch refuses an unknown option at submission, srun only when the nodes are running.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from clusterjobs.clusters.facts import ClusterFacts
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.errors import nearest
+from clusterjobs.sections.placement.gpu_requests import GPU_OPTIONS
+from clusterjobs.sections.placement.plan import Placement
+from clusterjobs.slurm.options import OLDEST, KnownOptions, Program, is_untried, known_options
+
+# ------------------------------------------------------------------ dropped directives
+#
+# Derived directives that a spec drops: `sbatch: {partition: false}`.
+
+
+DROPPABLE = ("partition", "gpus-per-node", "cpus-per-task")
+
+# Why the script needs the others, and what to do instead.
+_REMOVE = "remove it here"
+NEEDED = {
+    "job-name": ("clusterjobs finds the job in the queue by its name", _REMOVE),
+    "nodes": ("the script is planned for this number of nodes", _REMOVE),
+    "ntasks-per-node": ("srun starts this number of tasks", _REMOVE),
+    "time": ("it is written only if the spec has time_limit", "remove time_limit"),
+    "gres": (
+        "clusterjobs requests GPUs by --gpus-per-node",
+        "sbatch: {gpus-per-node: false}",
+    ),
+}
+
+
+def check_dropped(
+    own: Mapping[str, str | bool],
+    placement: Placement,
+    facts: ClusterFacts,
+    diagnostics: Diagnostics,
+) -> None:
+    """Refuse what the job cannot do without, and warn of what Slurm may choose differently."""
+    dropped = {name for name, value in own.items() if value is False}
+    if "partition" in dropped:
+        _check_partition(placement, facts, diagnostics)
+    if "gpus-per-node" in dropped and placement.shape.gpus_per_node:
+        _check_gpus(placement, diagnostics)
+    if "cpus-per-task" in dropped and not placement.exclusive:
+        diagnostics.problem(
+            ("sbatch", "cpus-per-task"),
+            "on a shared node, each task would get one CPU",
+            "remove it, or use whole nodes",
+        )
+    if "constraint" in dropped and placement.constraint:
+        diagnostics.problem(
+            ("sbatch", "constraint"),
+            f"queue {placement.partition} has nodes of several types, and the job is planned for "
+            f"{placement.node_type.name}",
+            _REMOVE,
+        )
+
+
+def _check_partition(placement: Placement, facts: ClusterFacts, diagnostics: Diagnostics) -> None:
+    planned, default = placement.partition, facts.default_partition
+    if planned == default:
+        return
+    which = f", {default}" if default else ""
+    diagnostics.problem(
+        ("sbatch", "partition"),
+        f"Slurm will choose its default partition{which}; the job is planned for {planned}",
+        f"remove it, or submit with --partition={planned}",
+        warning=True,
+    )
+
+
+def _check_gpus(placement: Placement, diagnostics: Diagnostics) -> None:
+    path = ("sbatch", "gpus-per-node")
+    if placement.per_node > 1:
+        what = "Slurm needs it to divide the GPUs of a node among its points"
+        diagnostics.problem(path, what, "remove it, or sweep.per_node")
+    elif not placement.exclusive:
+        diagnostics.problem(
+            path,
+            "Slurm will give this job no GPUs of the nodes that it shares",
+            "remove it, or use whole nodes",
+            warning=True,
+        )
+
+
+# Options that are derived from another key of the spec: they must not be given twice.
+_OWNED_SBATCH = {
+    "job-name": "name",
+    "partition": "queue",
+    "nodes": "nodes",
+    "ntasks": "ranks_per_node",
+    "ntasks-per-node": "ranks_per_node",
+    "tasks-per-node": "ranks_per_node",
+    "cpus-per-task": "cpus_per_task",
+    "gpus": "gpus_per_node",
+    "gpus-per-node": "gpus_per_node",
+    "gres": "gpus_per_node",
+    "time": "time_limit",
+    "export": "env",
+    "chdir": "workdir",
+    "wrap": "command",
+    "cpus-per-gpu": "cpus_per_task",
+    "ntasks-per-gpu": "ranks_per_node",
+    "gpus-per-task": "gpus_per_node",
+    "gpus-per-socket": "gpus_per_node",
+    "parsable": "clusterjobs submit",
+    "test-only": "clusterjobs validate",
+    "help": "the man page",
+    "usage": "the man page",
+    "version": "the man page",
+}
+_OWNED_BY_RESTARTS = {"signal": "restarts", "requeue": "restarts", "no-requeue": "restarts"}
+_OWNED_SRUN = {
+    **_OWNED_SBATCH,
+    "multi-prog": "command",
+}
+_OWNED_BY_ROLES = dict.fromkeys(("exclude", "nodelist", "relative", "job-name"), "roles")
+_OWNED_BY_PYXIS = dict.fromkeys(
+    (
+        *("container-image", "container-mounts", "container-workdir", "container-env"),
+        *("container-mount-home", "no-container-mount-home"),
+        *("container-writable", "container-readonly"),
+    ),
+    "software.container",
+)
+
+_Values = Mapping[str, str | bool]
+
+
+def check_sbatch(own: _Values, has_restarts: bool, diagnostics: Diagnostics) -> None:
+    """The spec's `sbatch`."""
+    owned = {**_OWNED_SBATCH, **(_OWNED_BY_RESTARTS if has_restarts else {})}
+    for name, value in own.items():
+        if name in (GPU_OPTIONS if isinstance(value, str) else DROPPABLE):
+            owned.pop(name, None)
+    _check("sbatch", own, owned, diagnostics)
+
+
+def check_srun(own: _Values, by_pyxis: bool, has_roles: bool, diagnostics: Diagnostics) -> None:
+    """The spec's `srun`; `by_pyxis`: it starts the containers, too."""
+    further = {
+        **(_OWNED_BY_PYXIS if by_pyxis else {}),
+        **(_OWNED_BY_ROLES if has_roles else {}),
+    }
+    owned = {**_OWNED_SRUN, **further}
+    _check("srun", own, owned, diagnostics)
+    _check_mpi_type(own.get("mpi"), diagnostics)
+
+
+# Source: srun(1), --mpi, and Slurm's guide to MPI; `openmpi` was removed, `list` starts nothing.
+_MPI_TYPE = re.compile(r"pmix(_v\d+)?|pmi2|cray_shasta|none")
+
+
+def _check_mpi_type(value: str | bool | None, diagnostics: Diagnostics) -> None:
+    if isinstance(value, str) and not _MPI_TYPE.fullmatch(value):
+        diagnostics.problem(
+            ("srun", "mpi"),
+            f"Slurm has no MPI type {value}",
+            "write pmix for Open MPI, pmi2 for MPICH and Intel MPI, or none",
+        )
+
+
+def check_age(facts: ClusterFacts, diagnostics: Diagnostics) -> None:
+    """Warn of a Slurm that is older than every one that jobs were tried with."""
+    if facts.slurm_version and is_untried(facts.slurm_version):
+        diagnostics.problem(
+            ("cluster",),
+            f"the Slurm of {facts.name}, {facts.slurm_version}, is older than {OLDEST}, the oldest "
+            "that jobs were tried with",
+            f"try a short job first. {facts.terms.other_version}",
+            warning=True,
+        )
+
+
+def check_version(
+    program: Program, own: _Values, facts: ClusterFacts, diagnostics: Diagnostics
+) -> None:
+    """Options that the cluster's Slurm has not yet, or has no longer."""
+    slurm_version = facts.slurm_version
+    if not own or slurm_version is None:
+        return
+    options = known_options(program)
+    for name in own:
+        if name in options.takes_value and options.lacks(name, slurm_version):
+            has = " and ".join(options.only_in[name])
+            diagnostics.problem(
+                (program, name),
+                f"{program} of the cluster's Slurm, {slurm_version}, has no option --{name}",
+                f"remove it: Slurm {has} has it. {facts.terms.other_version}",
+                warning=True,
+            )
+
+
+def _check(
+    program: Program, own: _Values, owned: Mapping[str, str], diagnostics: Diagnostics
+) -> None:
+    options = known_options(program) if own else None
+    for name, value in own.items():
+        assert options is not None
+        if full := _owned_name(name, options, owned):
+            _refuse_owned(program, name, full, owned[full], own, diagnostics)
+        elif name in options.takes_value:
+            _check_value(program, name, value, options, diagnostics)
+        elif (program, name) not in _OF_PLUGINS:
+            _refuse_unknown(program, name, options, diagnostics)
+
+
+_OF_PLUGINS = (("srun", "auto-resume"),)  # SageMaker HyperPod: sections/restarts/auto_resume.py
+
+
+def _refuse_owned(
+    program: Program, name: str, full: str, key: str, own: _Values, diagnostics: Diagnostics
+) -> None:
+    what, hint = f"--{full} follows from {key}", "remove it here"
+    if program == "sbatch" and own[name] is False:
+        if full in NEEDED:
+            why, hint = NEEDED[full]
+            what = f"--{full} cannot be dropped: {why}"
+        elif full in DROPPABLE:
+            hint = f"write its full name: {full}: false"
+    diagnostics.problem((program, name), what, hint)
+
+
+def _owned_name(name: str, options: KnownOptions, owned: Mapping[str, str]) -> str | None:
+    """The option of another key that `name` means; Slurm accepts abbreviated options."""
+    if name in options.takes_value:
+        return name if name in owned else None
+    if (full := options.short.get(name)) is not None:
+        return full if full in owned else None
+    return next((full for full in owned if full.startswith(name)), None)
+
+
+def _check_value(
+    program: Program, name: str, value: str | bool, options: KnownOptions, diagnostics: Diagnostics
+) -> None:
+    kind = options.takes_value[name]
+    if kind == "required" and value is True:
+        what, hint = f"--{name} needs a value", f"write {name}: VALUE, or remove it"
+        diagnostics.problem((program, name), what, hint)
+    elif kind == "none" and not isinstance(value, bool):
+        what, hint = f"--{name} takes no value", f"write {name}: true, or remove it"
+        diagnostics.problem((program, name), what, hint)
+
+
+# A more similar name is misspelt; a less similar one may be an option of a plugin.
+_MISSPELT = 0.8
+
+
+def _refuse_unknown(
+    program: Program, name: str, options: KnownOptions, diagnostics: Diagnostics
+) -> None:
+    """An error if a known option is meant; else a warning, because SPANK plugins add options."""
+    path, known = (program, name), options.takes_value
+    if full := options.short.get(name):
+        diagnostics.problem(path, f"-{name} is the short form of --{full}", f"write {full}")
+    elif longer := [one for one in known if one.startswith(name)]:
+        what, hint = f"--{name} is only the beginning of an option", " or ".join(longer[:4])
+        diagnostics.problem(path, what, f"write {hint}")
+    elif match := nearest(name, known, _MISSPELT):
+        diagnostics.problem(path, f"{program} has no option --{name}", f"did you mean {match}?")
+    else:
+        versions = f"Slurm {options.oldest} to {options.newest}"
+        diagnostics.problem(
+            path,
+            f"{program} of {versions} has no option --{name}",
+            f"correct it, unless a SPANK plugin of the cluster adds it: see {program} --help there",
+            warning=True,
+        )

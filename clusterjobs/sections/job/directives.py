@@ -1,0 +1,232 @@
+"""The sbatch directives, in the order in which people read them, and srun's options."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from clusterjobs.clusters.facts import ClusterFacts
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.sections.job.checks import check_sbatch, check_srun
+from clusterjobs.sections.placement.gpu_requests import GPU_REQUESTS, HINT, hint_of, is_gpu_request
+from clusterjobs.sections.placement.plan import Placement
+from clusterjobs.slurm.options import Directive
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.field_types import gpu_type
+from clusterjobs.spec.known_references import TRAINING_NODES
+from clusterjobs.spec.references import variable, variable_names
+
+# ------------------------------------------------------------------ arrays
+#
+# Job arrays: `sbatch: {array: 0-99%10}` runs one command once for each index.
+#
+# Source: sbatch(1), --array; slurm.conf(5), MaxArraySize.
+
+
+_RANGE = r"\d{1,7}(?:-\d{1,7}(?::[1-9]\d{0,6})?)?"
+_ARRAY = re.compile(rf"({_RANGE}(?:,{_RANGE})*)(?:%\d{{1,7}})?", re.ASCII)
+_DEFAULT_MAX_ARRAY_SIZE = 1001  # one more than the largest index
+_PATH = ("sbatch", "array")
+_OF_ONE_TASK = {"SLURM_ARRAY_TASK_ID", "SLURM_JOB_ID", "job_dir"}
+
+
+def is_array(experiment: Experiment) -> bool:
+    """Whether the spec is an array of jobs."""
+    return "array" in experiment.sbatch
+
+
+def check_array(experiment: Experiment, diagnostics: Diagnostics) -> None:
+    """The indexes, and what tasks must not share."""
+    if not is_array(experiment):
+        return
+    if experiment.sweep is not None:
+        hint = "remove it: sweep.max_running limits how many run at a time"
+        diagnostics.problem(_PATH, "a sweep already runs its points as a job array", hint)
+        return
+    text = str(experiment.sbatch["array"])
+    match = _ARRAY.fullmatch(text)
+    if match is None or any(first > last for first, last in _ranges(match[1])):
+        hint = "write 0-99, 0-99%10 (at most ten at a time), 1,5,7 or 0-100:10"
+        diagnostics.problem(_PATH, f"{text!r} is not a list of indexes", hint)
+    elif (highest := max(last for _, last in _ranges(match[1]))) >= _DEFAULT_MAX_ARRAY_SIZE:
+        diagnostics.problem(
+            _PATH,
+            f"{highest} is more than the highest index of a Slurm with its default settings, 1000",
+            "use several arrays, or let an administrator raise MaxArraySize",
+            warning=True,
+        )
+    if experiment.framework != "command":
+        diagnostics.problem(
+            _PATH,
+            "an array runs the same command once for each index: a training would run unchanged",
+            "write it as framework: command, with {{ job.array_index }}",
+        )
+    _check_checkpoints(experiment, diagnostics)
+
+
+def _ranges(text: str) -> list[tuple[int, int]]:
+    """First and last index of each range."""
+    bounds = [part.partition(":")[0].partition("-") for part in text.split(",")]
+    return [(int(first), int(last or first)) for first, _, last in bounds]
+
+
+def _check_checkpoints(experiment: Experiment, diagnostics: Diagnostics) -> None:
+    if experiment.checkpoints is None:
+        return
+    if not _OF_ONE_TASK.intersection(variable_names(experiment.checkpoints.path)):
+        path = experiment.checkpoints.path.rstrip("/")
+        diagnostics.problem(
+            ("checkpoints", "path"),
+            "all tasks of the array would write into this folder",
+            f"{path}/{{{{ job.array_index }}}}",
+        )
+
+
+def sbatch_directives(
+    experiment: Experiment,
+    placement: Placement,
+    cluster: ClusterFacts,
+    further: Iterable[Directive],
+    diagnostics: Diagnostics,
+) -> tuple[Directive, ...]:
+    """The directives: derived ones, then the spec's own, which may replace a default."""
+    derived = [*_derived(experiment, placement, cluster), *further]
+    _check_names_of_the_cluster(placement, diagnostics)
+    check_array(experiment, diagnostics)
+    check_sbatch(experiment.sbatch, experiment.restarts is not None, diagnostics)
+    return _with_own("sbatch", derived, experiment.sbatch, diagnostics)
+
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+
+def _check_names_of_the_cluster(placement: Placement, diagnostics: Diagnostics) -> None:
+    """Refuse names with `,` or `|`, which are syntax to Slurm: the source does not check names."""
+    features = placement.constraint.split("|") if placement.constraint else []
+    for key, name in (
+        ("queue", placement.partition),
+        *(("instance_type", one) for one in features),
+    ):
+        if not _NAME.fullmatch(name):
+            diagnostics.problem(
+                (key,),
+                f"{name!r} of the cluster's config cannot be a name in Slurm",
+                "rename it there: only letters, digits, - and _",
+            )
+
+
+def srun_options(
+    experiment: Experiment, by_pyxis: bool, placement: Placement, diagnostics: Diagnostics
+) -> tuple[Directive, ...]:
+    """The options of the training's srun. `by_pyxis`: it also starts the containers."""
+    own, hint = experiment.srun, hint_of(experiment)
+    derived = [*derived_srun_options(placement)]
+    if hint is not None:
+        derived = [one for one in derived if one.name != "cpu-bind"]
+        derived.append(Directive(HINT, hint, "sbatch's; it binds each rank to its CPUs"))
+    check_srun(own, by_pyxis, placement.role_nodes > 0, diagnostics)
+    return _with_own("srun", derived, own, diagnostics)
+
+
+def derived_srun_options(placement: Placement) -> Iterator[Directive]:
+    """Those that follow from the placement."""
+    shape, ntasks = placement.shape, placement.ntasks_per_node
+    planned = "as planned, even if sbatch got other options"
+    yield Directive("nodes", shape.nodes, planned)
+    yield Directive("ntasks", shape.nodes * ntasks, planned)
+    yield Directive("ntasks-per-node", ntasks, planned)
+    yield Directive("label", True, "every line says which task wrote it")
+    yield Directive("kill-on-bad-exit", 1, "one dead task ends the step, not a timeout")
+    yield Directive("wait", 0, "a rank may go on after the others, to save or to evaluate")
+    yield Directive("cpu-bind", "none", "threads may move; data loaders need it")
+    if (cpus := placement.cpus_per_task) is not None:
+        yield Directive("cpus-per-task", cpus, "not inherited in Slurm 22.05-23.02")
+    if placement.role_nodes:
+        yield Directive("nodelist", variable(TRAINING_NODES), "the other nodes have roles")
+    yield from _share_of_a_node(placement)
+
+
+def _share_of_a_node(placement: Placement) -> Iterator[Directive]:
+    """For a point that runs beside others. Source: srun(1), --exact and --mem."""
+    if placement.per_node == 1:
+        return
+    yield Directive("exact", True, "use only this point's share of the node")
+    if placement.shape.gpus_per_node:
+        yield Directive("gpus-per-node", placement.shape.gpus_per_node, "GPUs for this point only")
+    yield Directive("mem", 0, "reserve no memory: otherwise the first point gets all of it")
+    yield Directive("job-name", variable("point_name"), "step name, used to send it signals")
+
+
+def _derived(
+    experiment: Experiment, placement: Placement, cluster: ClusterFacts
+) -> Iterator[Directive]:
+    yield Directive("job-name", experiment.name, "name")
+    if cluster.write_partition or experiment.queue:
+        yield Directive("partition", placement.partition, "queue")
+    yield Directive("nodes", placement.all_nodes, "nodes")
+    points = placement.per_node
+    each = " x sweep.per_node" if points > 1 else ""
+    yield Directive("ntasks-per-node", points * placement.ntasks_per_node, f"launcher{each}")
+    if placement.cpus_per_task is not None:
+        yield Directive("cpus-per-task", placement.cpus_per_task, "CPUs / tasks of a node")
+    yield from _gpu_request(experiment, placement, f"gpus_per_node{each}")
+    if placement.constraint:
+        yield Directive("constraint", placement.constraint, "the queue has nodes of several types")
+    if placement.exclusive:
+        yield Directive("exclusive", True, "whole nodes: the network cards are not divided")
+        yield Directive("mem", 0, "--exclusive alone leaves the default memory limit")
+    if experiment.time_limit is not None:
+        yield Directive("time", experiment.time_limit, "time_limit")
+    yield Directive("propagate", "NONE", "limits of the node, not of the calling shell: ulimit -s")
+    output = "%x-%A_%a.out" if is_array(experiment) else "%x-%j.out"
+    yield Directive("output", output, "beside where sbatch was called; always exists")
+    yield Directive("open-mode", "append", "a requeued job goes on in the same log")
+    if experiment.checkpoints is not None:
+        yield Directive("requeue", True, "a lost node: it starts again, from its checkpoints")
+    else:
+        yield Directive("no-requeue", True, "without checkpoints it would start from nothing")
+
+
+def _gpu_request(experiment: Experiment, placement: Placement, reason: str) -> Iterator[Directive]:
+    """In the form of the site; points that share a node need the usual one."""
+    points, form = placement.per_node, placement.node_type.request_gpus
+    count, kind = points * placement.shape.gpus_per_node, gpu_type(experiment.gpus_per_node)
+    if not count or (form == "none" and points == 1):
+        return
+    tasks = placement.ntasks_per_node
+    per_task = form == "gpus-per-task" and points == 1 and count % tasks == 0
+    number = count // tasks if per_task else count
+    request = f"{kind}:{number}" if kind else number
+    if per_task:
+        yield Directive("gpus-per-task", request, f"{reason}; what the site asks for")
+    elif form == "gres" and "gres" not in experiment.sbatch:  # it may ask for another resource
+        yield Directive("gres", f"gpu:{request}", f"{reason}; what the site asks for")
+    else:
+        yield Directive("gpus-per-node", request, reason)
+
+
+# Pairs that Slurm refuses together.
+_REPLACES = {
+    "requeue": "no-requeue",
+    "no-requeue": "requeue",
+    "mem-per-cpu": "mem",
+    "mem-per-gpu": "mem",
+}
+
+
+def _with_own(
+    key: str,
+    derived: list[Directive],
+    own: Mapping[str, str | bool],
+    diagnostics: Diagnostics,
+) -> tuple[Directive, ...]:
+    replaced = {*own, *(_REPLACES[name] for name in own if name in _REPLACES)}
+    if any(is_gpu_request(name, value) for name, value in own.items()):
+        replaced.update(one.name for one in derived if one.name in GPU_REQUESTS)
+    kept = [one for one in derived if one.name not in replaced]
+    said = [
+        Directive(name, value, f"{key}: {diagnostics.line_of((key, name))}")
+        for name, value in own.items()
+        if value is not False
+    ]
+    return (*kept, *said)

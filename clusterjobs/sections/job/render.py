@@ -1,0 +1,53 @@
+"""The section `job` of the plan as text: header, directives, folders and parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from clusterjobs import __version__
+from clusterjobs.script import shell
+from clusterjobs.script.shell import ShellText
+from clusterjobs.sections.files.render import has_watchdog
+from clusterjobs.sections.job.plan import Parameter
+from clusterjobs.sections.plan import Plan
+from clusterjobs.sections.steps.render import ends_its_steps
+
+
+def job_context(plan: Plan, spec_file: str, settings: Sequence[str]) -> dict[str, Any]:
+    """What the header and the block `job` print."""
+    job, runs_children = plan.job, bool(plan.preflight or plan.staging.data)
+    rendered_from = spec_file + "".join(f" --set {shell.quote(item)}" for item in settings)
+    return {
+        "title": shell.comment(f"{job.name}: {job.title}"),
+        "version": ShellText(__version__),
+        "rendered_from": shell.comment(rendered_from),
+        "directives": [shell.directive(one.name, one.value) for one in job.directives],
+        "path": shell.quote(":".join(job.path)),
+        "folder": shell.quote(job.folder),
+        "has_log_copy": job.log_copy is not None,
+        "log_copy": shell.quote(job.log_copy or ""),
+        "has_workdir": job.workdir is not None,
+        "workdir": shell.quote(job.workdir or "."),
+        "parameters": [_parameter(one) for one in job.parameters],
+        "removes_old_records": plan.restarts is None,
+        "is_packed": plan.placement.per_node > 1,
+        "refuses_arguments": plan.placement.per_node == 1 and not plan.launch.takes_arguments,
+        "has_watchdog": has_watchdog(plan),
+        "reports_data": bool(plan.staging.data or plan.checkpoints.exports),
+        "has_children": runs_children or ends_its_steps(plan),
+        "runs_children": runs_children,
+        "may_hold_itself": plan.preflight is not None and plan.preflight.excludes_bad_nodes,
+    }
+
+
+def _parameter(one: Parameter) -> dict[str, Any]:
+    return {
+        "name": ShellText(one.name),
+        "assignment": ShellText(f"{one.name}=${{{one.name}:-{shell.quote(one.default)}}}"),
+        "pattern": ShellText(one.pattern),
+        "choices": ShellText(" | ".join(map(shell.quote, one.choices))),
+        "complaint": shell.quote(f"the parameter {one.name} is not {one.wanted}"),
+        "is_typed": bool(one.pattern),
+        "has_choices": bool(one.choices),
+    }

@@ -1,0 +1,1 @@
+"""The section `launch`: how the ranks are started."""

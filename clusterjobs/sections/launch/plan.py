@@ -1,0 +1,205 @@
+"""How the ranks are started: the command, its launcher, and the options of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from clusterjobs.diagnostics import Diagnostics, Provenance
+from clusterjobs.frameworks.arguments import argument_names
+from clusterjobs.frameworks.base import Program, folder_on_the_node
+from clusterjobs.launchers.base import SSH_PROGRAMS, Launched, Launcher, LauncherOptions
+from clusterjobs.sections.container.plan import Container
+from clusterjobs.sections.environment.forced import (
+    forced_for_ranks,
+    node_environment,
+    refers_to_node_rank,
+)
+from clusterjobs.sections.job.directives import srun_options
+from clusterjobs.sections.placement.node_share import port_stride
+from clusterjobs.sections.placement.plan import Placement
+from clusterjobs.sections.restarts.auto_resume import AUTO_RESUME
+from clusterjobs.sections.restarts.plan import Restarts
+from clusterjobs.slurm.options import Directive
+from clusterjobs.spec.experiment import Experiment, Ssh
+from clusterjobs.spec.references import expanding
+
+
+class SshServer(NamedTuple):
+    """An sshd that runs on the nodes, and a key that it accepts; None: the user's default key."""
+
+    port: int
+    key: str | None
+
+
+class Launch(NamedTuple):
+    """`words`: the command that the launcher starts. `prefix`: a command in front of the program.
+
+    `srun_options`: those of the ranks' srun; () if the script does not call srun for them.
+    `origins`: words of the command, and the keys of the spec that they come from.
+    `launcher_options`: its option for a command that is no Python script; `own_options`: those that
+    the spec gives, and `own_text` what the template prints of them. `template`: of the launch
+    section. `forced`: reserved variables that the prefix sets, with the reasons. `takes_arguments`:
+    the command gets those of the job script. `interface`: the ranks' network interface, if the spec
+    names one. `ssh`: None if the job starts its own sshd, or needs none.
+    """
+
+    launcher: Launcher
+    reason: str
+    prefix: tuple[str, ...]
+    words: tuple[str, ...]
+    origins: Mapping[str, str]
+    srun_options: tuple[Directive, ...]
+    launcher_options: tuple[str, ...]
+    own_options: tuple[str, ...]
+    own_text: str
+    forced: Mapping[str, str]
+    takes_arguments: bool
+    template: str
+    interface: str | None
+    ssh: SshServer | None
+    programs: tuple[str, ...]
+
+
+def plan_launch(
+    experiment: Experiment,
+    program: Program,
+    launcher: Launcher,
+    options: LauncherOptions | None,
+    placement: Placement,
+    container: Container | None,
+    restarts: Restarts | None,
+    diagnostics: Diagnostics,
+    provenance: Provenance,
+) -> Launch:
+    """The section `launch`: how `program` is started. Problems go into `diagnostics`."""
+    ssh, srun, prefix = experiment.ssh, experiment.srun, experiment.prefix
+    prefix = (*node_environment(experiment.env), *prefix)
+    by_pyxis = container is not None and container.runtime == "pyxis"
+    directives = srun_options(experiment, by_pyxis, placement, diagnostics)
+    if restarts and restarts.auto_resume and AUTO_RESUME.name not in srun:
+        directives += (AUTO_RESUME,)
+    calls_srun = launcher.calls_srun and not (launcher.over_ssh and container)
+    _check_gpus(launcher, placement, diagnostics)
+    _check_ssh(ssh, launcher, container, diagnostics)
+    if srun and not calls_srun:
+        _refuse_srun(launcher, container, diagnostics)
+    if container and by_pyxis:
+        directives += container.options
+    # A prefix must come before Python.
+    runs_script = launcher.starts_python and program.is_python and not prefix
+    python = ("python3",) if program.is_python and not runs_script else ()
+    needs_option = launcher.no_python_option and not runs_script
+    ssh_inside = container is not None and container.ssh_inside
+    _record_rendezvous(placement, provenance)
+    shape = placement.shape
+    launched = Launched(
+        experiment,
+        shape.nodes,
+        shape.ranks_per_node,
+        ends_by_clock=restarts is not None and restarts.saving.stop_channel == "clock",
+        has_node_rank=refers_to_node_rank(experiment),
+    )
+    return Launch(
+        launcher,
+        launcher.reason_inside if ssh_inside else launcher.reason,
+        prefix,
+        (*python, *program.command),
+        _origins(experiment, program, diagnostics),
+        directives if calls_srun else (),
+        (launcher.no_python_option,) if needs_option else (),
+        options.words(launched, diagnostics) if options else (),
+        options.text() if options else "",
+        {name: one.reason for name, one in forced_for_ranks(experiment.env).items()},
+        experiment.job_arguments,
+        options.template(launcher.name) if options else launcher.name,
+        program.interface,
+        SshServer(ssh.port, ssh.key and folder_on_the_node(ssh.key)) if ssh else None,
+        (*(SSH_PROGRAMS if ssh_inside else launcher.programs), *program.programs),
+    )
+
+
+def _origins(
+    experiment: Experiment, program: Program, diagnostics: Diagnostics
+) -> Mapping[str, str]:
+    """`--lr` -> `args.lr (exp.yaml:9)`; the derived ones as the framework names them."""
+    started = [("script", experiment.script), *(("command", w) for w in experiment.command or ())]
+    programs = {
+        expanding(word.partition("=")[0] if word.startswith("-") else word): key
+        for key, word in started
+        if word
+    }
+    programs = {word: diagnostics.describe_key((key,)) for word, key in programs.items()}
+    own = {
+        name.partition("=")[0]: diagnostics.describe_key(("args", position))
+        for position, name in argument_names(experiment)
+    }
+    if not isinstance(experiment.args, Mapping):  # overrides, as hydra and MaxText have them
+        own |= {
+            word.partition("=")[0]: diagnostics.describe_key(("args", index))
+            for index, word in enumerate(experiment.args)
+            if "=" in word and not word.startswith("-")
+        }
+    flags = {f"--{name}": origin for name, origin in own.items() if not name.startswith("-")}
+    return {**program.origins, **programs, **own, **flags}
+
+
+def _check_gpus(launcher: Launcher, placement: Placement, diagnostics: Diagnostics) -> None:
+    has_gpus = placement.shape.gpus_per_node > 0
+    if launcher.takes_first_gpus and has_gpus and not placement.exclusive:
+        diagnostics.problem(
+            ("launcher",),
+            f"{launcher.name} takes a node's first GPUs, and this job shares its nodes",
+            "whole nodes, or a launcher that Slurm starts: srun, torchrun, mpirun",
+        )
+
+
+def _check_ssh(
+    ssh: Ssh | None,
+    launcher: Launcher,
+    container: Container | None,
+    diagnostics: Diagnostics,
+) -> None:
+    if ssh is not None and not launcher.over_ssh:
+        diagnostics.problem(
+            ("ssh",),
+            f"{launcher.name} uses no ssh",
+            "remove it, or choose a launcher that does: deepspeed-pdsh, horovodrun",
+        )
+    elif ssh is not None and container:
+        diagnostics.problem(
+            ("ssh",),
+            "an sshd of the node leads to the node, and not into its container",
+            "remove it: each container has an sshd of this job alone",
+        )
+
+
+def _refuse_srun(launcher: Launcher, container: Container | None, diagnostics: Diagnostics) -> None:
+    if container and launcher.over_ssh:
+        what = f"{launcher.name} starts the ranks by ssh, and srun only the containers"
+        diagnostics.problem(("srun",), what, "remove it")
+    elif not container:
+        diagnostics.problem(
+            ("srun",),
+            f"{launcher.name} starts the ranks without these options",
+            "remove it, or choose a launcher that the job starts with srun",
+        )
+
+
+def _record_rendezvous(placement: Placement, provenance: Provenance) -> None:
+    packed = f"(SLURM_JOB_ID + slot x {port_stride(placement.per_node)})"
+    added = placement.address_suffix
+    suffix = f" + {added}, its address in the fast network" if added else ""
+    first = packed if placement.per_node > 1 else "SLURM_JOB_ID"
+    provenance.record(
+        "MASTER_ADDR",
+        f"the first of SLURM_JOB_NODELIST{suffix}",
+        "every node knows it, and the batch script runs there",
+        "Slurm: scontrol show hostnames",
+    )
+    provenance.record(
+        "MASTER_PORT",
+        f"12000 + {first} % 20000, the next free one",
+        "jobs that share a node differ, and it stays below the ephemeral ports (32768 and up)",
+        "Linux: ip_local_port_range",
+    )

@@ -1,0 +1,1 @@
+"""Parallel sizes, batch sizes, and the sizes of the model."""

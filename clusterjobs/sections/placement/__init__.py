@@ -1,0 +1,1 @@
+"""The section `placement`: partition, node type, nodes, GPUs, ranks and CPUs."""

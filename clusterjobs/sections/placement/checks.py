@@ -1,0 +1,138 @@
+"""Whether a job can use the NeuronCores of its nodes (Trainium, Inferentia2).
+
+Knows what Slurm and torch-neuronx do with them; it must not know other accelerators.
+Source: AWS Neuron documentation; torch-neuronx, which reads the ranks only if torchrun sets them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from clusterjobs.clusters.facts import ClusterFacts
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.base import Framework
+from clusterjobs.launchers.base import Launcher
+from clusterjobs.sections.placement.gpu_requests import gpu_request
+from clusterjobs.sections.placement.plan import Placement
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.field_types import gpu_type
+
+
+def check_neuron(
+    experiment: Experiment,
+    framework: Framework,
+    launcher: Launcher,
+    placement: Placement,
+    facts: ClusterFacts,
+    diagnostics: Diagnostics,
+) -> None:
+    """Report what would leave NeuronCores unused, or give them to two jobs."""
+    if not placement.node_type.neuron_cores:
+        return
+    _check_program(framework, launcher, placement, diagnostics)
+    _check_sharing(placement, diagnostics)
+    _check_network(placement, facts, diagnostics)
+    _check_logical_cores(experiment.env, experiment.ranks_per_node, placement, diagnostics)
+    if experiment.preflight and experiment.preflight.bandwidth_percent:
+        diagnostics.problem(
+            ("preflight", "bandwidth_percent"),
+            "the all-reduce of the preflight does not use NeuronCores",
+            "remove it; AWS Neuron's nccom-test measures their network",
+        )
+
+
+def _check_program(
+    framework: Framework, launcher: Launcher, placement: Placement, diagnostics: Diagnostics
+) -> None:
+    device = placement.node_type.accelerator.partition(" ")[2]
+    if not framework.neuron_launchers:
+        diagnostics.problem(
+            ("framework",),
+            f"{framework.name} is not supported on {device}",
+            "framework: torchrun, for a script with torch-neuronx; or framework: command",
+        )
+    elif launcher.name not in framework.neuron_launchers:
+        diagnostics.problem(
+            ("launcher",),
+            f"torch-neuronx ignores RANK unless torchrun has set it: started by {launcher.name}, "
+            "the ranks would not connect to each other",
+            f"launcher: {framework.neuron_launchers[0]}",
+        )
+
+
+def _check_sharing(placement: Placement, diagnostics: Diagnostics) -> None:
+    """They are no GRES of Slurm: every job on a node sees all of them."""
+    if placement.per_node > 1:
+        what, hint = "the points on a node would take the same NeuronCores", "remove it"
+        diagnostics.problem(("sweep", "per_node"), f"{what}: Slurm does not divide them", hint)
+    elif not placement.exclusive:
+        what, hint = "jobs that share a node would take the same NeuronCores", "remove it"
+        diagnostics.problem(("sbatch", "exclusive"), f"{what}: Slurm does not divide them", hint)
+
+
+def _check_network(placement: Placement, facts: ClusterFacts, diagnostics: Diagnostics) -> None:
+    node_type, nodes = placement.node_type, placement.shape.nodes
+    if nodes > 1 and placement.fabric != "efa":
+        diagnostics.problem(
+            ("nodes",),
+            f"Neuron's collectives need EFA between nodes: queue {placement.partition} has none",
+            facts.terms.enable_fabric
+            if node_type.fabric == "efa"
+            else f"nodes: 1, or a larger type: a {node_type.name} has no EFA",
+            warning=True,
+        )
+
+
+def _check_logical_cores(
+    env: Mapping[str, str],
+    ranks_per_node: int | None,
+    placement: Placement,
+    diagnostics: Diagnostics,
+) -> None:
+    node_type = placement.node_type
+    default = str(node_type.neuron_cores // node_type.accelerator_ranks)
+    wanted = env.get("NEURON_LOGICAL_NC_CONFIG", default)
+    if wanted == default:
+        return
+    key, device = ("env", "NEURON_LOGICAL_NC_CONFIG"), node_type.accelerator.partition(" ")[2]
+    if wanted != "1":
+        known = "1" if default == "1" else f"1 and {default}"
+        what = f"{wanted} cores in a logical core are not supported on {device}, only {known}"
+        diagnostics.problem(key, what, f"remove it: {default} is the default")
+    elif ranks_per_node is None:
+        cores = node_type.neuron_cores
+        what = f"each of the {cores} NeuronCores is a device of its own, and there are "
+        what += f"{placement.shape.ranks_per_node} ranks"
+        diagnostics.problem(key, what, f"add `ranks_per_node: {cores}`, or remove it", warning=True)
+
+
+# ------------------------------------------------------------------ indistinct nodes
+#
+# Warns of a job that may get nodes of another type than it is planned for.
+
+
+def check_node_type(
+    experiment: Experiment, placement: Placement, facts: ClusterFacts, diagnostics: Diagnostics
+) -> None:
+    """Warn if nothing in the job selects its node type, where the partition has others."""
+    wanted = placement.node_type
+    groups = facts.partition(placement.partition).node_groups
+    others = [one.node_type for one in groups if one.node_type.name != wanted.name]
+    request = gpu_request(experiment.sbatch)
+    by_type = gpu_type(experiment.gpus_per_node) or (request and request.type)
+    selected = placement.constraint or "constraint" in experiment.sbatch or by_type
+    if not others or selected:
+        return
+    own, gpus = wanted.gpu_gres_type, placement.shape.gpus_per_node
+    hint = (
+        f"add a feature to {wanted.name} in the cluster's description, or sbatch: {{constraint:}}"
+    )
+    if gpus and own and own not in {one.gpu_gres_type for one in others}:
+        hint = f"gpus_per_node: {own}:{gpus}"
+    diagnostics.problem(
+        ("instance_type",),
+        f"no feature tells {wanted.name} from the other nodes of queue {placement.partition}, so "
+        "the job may get any of them",
+        hint,
+        warning=True,
+    )

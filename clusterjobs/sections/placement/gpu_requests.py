@@ -1,0 +1,192 @@
+"""How a spec requests GPUs from Slurm: `gpus_per_node: a100:4`, or in `sbatch` as
+`gpus-per-node: a100:4` or `gres: gpu:a100:4`.
+
+It knows Slurm's forms of a request. It must not know how many GPUs a node has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from clusterjobs.clusters.facts import NodeType, Partition, Terms
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.errors import did_you_mean
+from clusterjobs.launchers.base import Launcher
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.field_types import gpu_type
+from clusterjobs.yaml.document import Path
+
+
+class GpuRequest(NamedTuple):
+    """The GPUs of one node; `type` is "" if none is named."""
+
+    path: Path
+    type: str
+    number: int
+
+
+# Options of sbatch that a spec may use to request GPUs.
+GPU_OPTIONS = ("gpus-per-node", "gres")
+
+# What a job may have instead of one of them, where its site asks for that.
+GPU_REQUESTS = (*GPU_OPTIONS, "gpus-per-task")
+
+_Values = Mapping[str, str | bool]
+_NAME = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
+_GRES = re.compile(r"gpu(?::(?P<type>[A-Za-z][\w.-]*))?(?::(?P<count>[0-9]{1,6}))?", re.ASCII)
+_PER_NODE = re.compile(r"(?:(?P<type>[A-Za-z][\w.-]*):)?(?P<count>[0-9]{1,6})", re.ASCII)
+
+
+def gpu_request(own: _Values) -> GpuRequest | None:
+    """The request in `sbatch`; None without one."""
+    return next(_requests(own), None)
+
+
+def _requests(own: _Values) -> Iterator[GpuRequest]:
+    for name, value in own.items():
+        if name not in GPU_OPTIONS or isinstance(value, bool):
+            continue
+        for part in value.split(","):
+            form = _GRES if name == "gres" else _PER_NODE
+            if found := form.fullmatch(part):
+                count = int(found["count"] or 1)
+                yield GpuRequest(("sbatch", name), found["type"] or "", count)
+
+
+def gpus_wanted(experiment: Experiment) -> int | None:
+    """The GPUs of a node that the spec asks for, by either key; None if by none."""
+    if experiment.gpus_per_node is not None:
+        return experiment.gpus_per_node
+    request = gpu_request(experiment.sbatch)
+    return request and request.number
+
+
+def is_gpu_request(name: str, value: str | int | bool) -> bool:
+    """Whether the directive requests GPUs."""
+    if name == "gres":
+        return gpu_request({name: str(value)}) is not None
+    return name == "gpus-per-node"
+
+
+def check_gpu_requests(
+    experiment: Experiment, gpus: int, gres_type: str, per_node: int, diagnostics: Diagnostics
+) -> None:
+    """`gpus`: of a node, as planned. `gres_type`: the type in Slurm; "" if unknown."""
+    own = experiment.sbatch
+    requests = list(_requests(own))
+    _check_syntax(own, diagnostics)
+    for one in requests:
+        if one.number != gpus * per_node:
+            diagnostics.problem(
+                one.path,
+                f"requests {one.number} of each node, but the job is planned for {gpus * per_node}",
+                "write the same number, or only one of the two keys",
+            )
+    if len(requests) > 1:
+        what = "Slurm refuses several requests for GPUs in one job"
+        diagnostics.problem(requests[1].path, what, "write one of them")
+    kinds = [(one.path, one.type) for one in requests]
+    for path, kind in ((("gpus_per_node",), gpu_type(experiment.gpus_per_node)), *kinds):
+        if kind and gres_type and kind != gres_type:
+            diagnostics.problem(
+                path,
+                f"the planned nodes have no GPUs of the type {kind}",
+                f"their type in Slurm is {gres_type}: write {gres_type}:{gpus * per_node}",
+            )
+
+
+def _check_syntax(own: _Values, diagnostics: Diagnostics) -> None:
+    value = own.get("gpus-per-node")
+    if isinstance(value, str) and not _PER_NODE.fullmatch(value):
+        what = f"{value} is not a number of GPUs"
+        diagnostics.problem(("sbatch", "gpus-per-node"), what, "write 8, or a100:8")
+    value = own.get("gres")
+    for part in value.split(",") if isinstance(value, str) else ():
+        name = part.partition(":")[0]
+        if not _NAME.fullmatch(name) or (name == "gpu" and not _GRES.fullmatch(part)):
+            what = f"{part} is not a request of a generic resource"
+            diagnostics.problem(("sbatch", "gres"), what, "write gpu:8, or gpu:a100:8")
+
+
+def requests_gpus(directives: Iterable[tuple[str, str | int | bool, str]]) -> bool:
+    """Whether one of the directives does."""
+    return any(is_gpu_request(name, value) for name, value, _ in directives)
+
+
+# ------------------------------------------------------------------ hints
+#
+# `--hint` of sbatch and srun: which CPUs Slurm binds the ranks to.
+#
+# srun ignores the hint silently beside an option that binds CPUs or names a number of threads, so
+# the derived `--cpu-bind=none` is left out. Source: Slurm, validate_hint_option() in
+# src/common/slurm_opt.c; srun(1), --hint.
+
+
+HINT = "hint"
+_VALUES = ("compute_bound", "memory_bound", "multithread", "nomultithread")
+_EXCLUDED = ("cpu-bind", "threads-per-core", "ntasks-per-core", "extra-node-info")
+
+
+def hint_of(experiment: Experiment) -> str | None:
+    """The hint for the ranks: srun takes sbatch's."""
+    found = experiment.srun.get(HINT, experiment.sbatch.get(HINT))
+    return found if isinstance(found, str) else None
+
+
+def with_usable_cpus(partition: Partition, hint: str | None) -> Partition:
+    """The partition with the CPUs that jobs may use: with `nomultithread`, a thread of each core.
+
+    Slurm then counts cores, if it knows their threads, and refuses a job that asks for all CPUs.
+    """
+    if hint != "nomultithread":
+        return partition
+    groups = (
+        one._replace(node_type=_one_thread_per_core(one.node_type)) for one in partition.node_groups
+    )
+    return partition._replace(node_groups=tuple(groups))
+
+
+def _one_thread_per_core(node_type: NodeType) -> NodeType:
+    if not node_type.cpus or not node_type.threads_per_core:
+        return node_type
+    return node_type._replace(cpus=node_type.cpus // node_type.threads_per_core)
+
+
+def check_hint(
+    experiment: Experiment,
+    launcher: Launcher,
+    node_type: NodeType,
+    terms: Terms,
+    diagnostics: Diagnostics,
+) -> None:
+    """Refuse hints that have no effect, and warn where the nodes have no threads to leave idle."""
+    hint = hint_of(experiment)
+    if hint is None:
+        return
+    key = "srun" if HINT in experiment.srun else "sbatch"
+    if hint not in _VALUES:
+        what = f"Slurm knows no hint {hint!r}"
+        diagnostics.problem((key, HINT), what, did_you_mean(hint, _VALUES))
+        return
+    if experiment.sbatch.get(HINT, hint) != hint:
+        what = f"sbatch has another hint: {experiment.sbatch[HINT]}"
+        diagnostics.problem((key, HINT), what, "write one of them, under sbatch")
+    for program in ("sbatch", "srun"):
+        for name in _EXCLUDED:
+            if name in getattr(experiment, program):
+                what = f"Slurm ignores --hint beside --{name}"
+                where = diagnostics.describe_key((key, HINT))
+                diagnostics.problem((program, name), what, f"remove one of them: {where}")
+    if not launcher.calls_srun:
+        what = f"has no effect on the ranks: {launcher.name} starts its own steps"
+        diagnostics.problem((key, HINT), what, "remove it", warning=True)
+    elif hint == "nomultithread" and terms.one_thread_per_core and not node_type.cpus_are_cores:
+        diagnostics.problem(
+            (key, HINT),
+            "on these nodes, Slurm counts each thread as a core: ranks are bound to their CPUs, "
+            "but no thread stays idle, and cpus_per_task counts threads",
+            terms.one_thread_per_core,
+            warning=True,
+        )

@@ -1,0 +1,1 @@
+"""The section `preflight`: the checks of every node."""

@@ -1,0 +1,325 @@
+"""What is checked on every node before the training.
+
+Each expected value is derived from the cluster's facts or the spec. The programs in
+`node/preflight/` run the checks on the nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from clusterjobs.clusters.facts import ClusterFacts
+from clusterjobs.diagnostics import Diagnostics, Provenance
+from clusterjobs.frameworks.base import JOB_DIR, Framework, Variable
+from clusterjobs.sections.environment.fabrics import Fabric, fabric_of
+from clusterjobs.sections.placement.plan import Placement
+from clusterjobs.slurm.options import Directive
+from clusterjobs.spec import experiment as spec
+from clusterjobs.spec.experiment import Software
+from clusterjobs.spec.references import expanding, show, variable
+
+# ------------------------------------------------------------------ preflight checks
+#
+# The checks that a job allows, each with its expected value and the source of that value.
+#
+# Sources: NCCL's documentation; AWS's user guide on EFA.
+
+
+class Possible(NamedTuple):
+    """A check that this job allows; `name` is what the spec calls it."""
+
+    name: str
+    word: str
+    wanted: str
+    reason: str
+    source: str = ""
+
+    @property
+    def unique_name(self) -> str:
+        """`preflight.space /tmp`: some checks run for several folders."""
+        wanted = self.wanted
+        folder = wanted[wanted.find("/") :] if "/" in wanted else ""
+        folder = wanted.partition(":")[2] if self.word == "space" else folder
+        return f"preflight.{self.word} {show(folder)}".rstrip()
+
+
+def hardware_checks(placement: Placement, source: str) -> Iterator[Possible]:
+    """GPUs, the fabric and memory. `source`: where a node's numbers come from."""
+    node_type, gpus = placement.node_type, placement.shape.gpus_per_node
+    if gpus and not node_type.has_amd_gpus:
+        yield Possible("gpus", "gpus", str(gpus), f"the job's GPUs of {node_type.in_words}", source)
+        if placement.exclusive:
+            yield Possible("gpus", "processes", "", "a whole node: no other process uses its GPUs")
+    yield from _fabric(placement, source)
+    if placement.shape.ranks_per_node > 1:
+        reason = "GiB of /dev/shm: NCCL, and loaders of data, share it"
+        yield Possible("shm", "shm", "1", reason, "NCCL")
+
+
+# Words of the checks that count interfaces.
+_COUNTED = {"efa": "efa", "infiniband": "infiniband", "slingshot": "cxi"}
+
+
+def _fabric(placement: Placement, source: str) -> Iterator[Possible]:
+    """Its interfaces, and what NCCL needs to use them."""
+    name, node_type = placement.fabric, placement.node_type
+    fabric, word = fabric_of(name), _COUNTED.get(name)
+    key = "efa" if name == "efa" else "fabric"
+    if word and node_type.fabric_interfaces:
+        count = str(node_type.fabric_interfaces)
+        reason = f"the {fabric.title} interfaces of {node_type.in_words}"
+        yield Possible(key, word, count, reason, source)
+    if name == "gvnic":
+        yield Possible(key, "gvnic", "", "Google's virtual network card, and Fast Socket", "Google")
+    if fabric.libraries and placement.all_nodes > 1:
+        reason = f"NCCL's plugin for {fabric.title}"
+        yield Possible(key, "plugin", fabric.libraries, reason, "Google")
+    if fabric.pins_memory and (node_type.fabric_interfaces or name != "efa"):
+        maker = "AWS" if name == "efa" else "NCCL"
+        yield Possible("memlock", "memlock", "", f"{fabric.title} pins memory", maker)
+
+
+def storage_checks(
+    free_gib: int, checkpoints: str | None, nodes: int, facts: ClusterFacts
+) -> Iterator[Possible]:
+    """Mounts, the folders that the job writes to, and the space in them."""
+    for mount in facts.mounts:
+        word = "lustre" if mount.kind == "lustre" else "mount"
+        reason = f"{mount.name or mount.kind} of {facts.name}"
+        yield Possible("mounts", word, mount.path, reason, facts.terms.mounts)
+    folders = {JOB_DIR: "the job's own folder"}
+    if checkpoints:
+        folders[checkpoints] = "checkpoints"
+    for folder, reason in folders.items():
+        if nodes > 1:
+            yield Possible("mounts", "folder", folder, f"{reason}: the same for all nodes")
+        yield Possible("space", "space", f"{free_gib}:{folder}", f"GiB free: {reason}", "free_gib")
+    yield Possible("space", "space", "1:/tmp", "GiB free: programs keep temporary files there")
+
+
+def network_checks() -> Iterator[Possible]:
+    """Clocks, names and addresses."""
+    yield Possible("clock", "clock", "5", "seconds apart: logs, file times, signed requests")
+    yield Possible("network", "network", "", "an interface that NCCL_SOCKET_IFNAME takes", "NCCL")
+    yield Possible("names", "names", "", "every node finds MASTER_ADDR by its name")
+    yield Possible("port", "port", "", "MASTER_PORT is free, and every node can call it")
+
+
+def software_checks(
+    software: Software, framework: Framework, placement: Placement, script: str | None
+) -> Iterator[Possible]:
+    """What the job's Python or its container needs."""
+    if software.container:  # the image decides what is inside
+        if software.container.runtime == "pyxis":
+            yield Possible("containers", "containers", "", "the ranks run in a container", "pyxis")
+        return
+    pins = dict.fromkeys(framework.packages, "") | software.requires
+    packages = ",".join(f"{name}=={pin}" if pin else name for name, pin in pins.items())
+    if packages:
+        yield Possible("software", "packages", packages, "what the job's Python must have")
+    if placement.shape.gpus_per_node and framework.imports:
+        reason = f"{framework.name} imports them on GPUs"
+        yield Possible("software", "imports", ",".join(framework.imports), reason)
+    if placement.shape.gpus_per_node and framework.compiles_extensions:
+        reason = f"{framework.name} compiles extensions when it starts"
+        yield Possible("build", "build", "", reason, "PyTorch: torch.utils.cpp_extension")
+    if framework.helpers and script:
+        folder = expanding(f"{PurePosixPath(script).parent}/{framework.helpers}".removeprefix("./"))
+        here = folder if folder.startswith(("/", "\0")) else f"{variable('PWD')}/{folder}"
+        reason = f"{framework.name} compiles helpers.cpp there when it starts"
+        yield Possible("build", "helpers", here, reason)
+
+
+class Check(NamedTuple):
+    """One check. `word`: its argument for the node's program, `check=wanted`."""
+
+    word: str
+    reason: str
+
+
+class AllReduce(NamedTuple):
+    """The bandwidth that an all-reduce must reach: `percent` of `gbps`, of one node (0: unknown).
+
+    `srun_options`: those of its step, which has one task per rank.
+    """
+
+    gbps: str
+    percent: int
+    srun_options: tuple[Directive, ...]
+
+
+class Preflight(NamedTuple):
+    """`excludes_bad_nodes`: the job restarts without them.
+
+    `reads_nccl`: NCCL's log files in `nccl_logs` must show that `fabric` is used.
+    """
+
+    checks: tuple[Check, ...]
+    excludes_bad_nodes: bool
+    reads_nccl: bool
+    nccl_logs: str
+    all_reduce: AllReduce | None
+    fabric: Fabric
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """The programs that it runs on the nodes."""
+        needed = {
+            "preflight.py": bool(self.checks),
+            "nccl_log.py": self.reads_nccl,
+            "all_reduce.py": self.all_reduce is not None,
+        }
+        return tuple(name for name, is_needed in needed.items() if is_needed)
+
+    @property
+    def environment(self) -> tuple[Variable, ...]:
+        """Variables that make NCCL log its network; it does so once, when it starts."""
+        if not self.reads_nccl:
+            return ()
+        return (
+            Variable(
+                "NCCL_DEBUG",
+                "INFO",
+                f"its log says whether {self.fabric.title} is used",
+                "NCCL user guide",
+            ),
+            Variable(
+                "NCCL_DEBUG_SUBSYS",
+                "INIT,NET",
+                "of that, what is about the network",
+                "NCCL user guide",
+            ),
+            Variable(
+                "NCCL_DEBUG_FILE",
+                f"{self.nccl_logs}/%h.%p",
+                "a file for each rank",
+                "NCCL user guide",
+            ),
+        )
+
+
+def plan_preflight(
+    wish: spec.Preflight | None,
+    software: spec.Software,
+    framework: Framework,
+    placement: Placement,
+    facts: ClusterFacts,
+    checkpoints: str | None,
+    script: str | None,
+    diagnostics: Diagnostics,
+    provenance: Provenance,
+) -> Preflight | None:
+    """The section `preflight`; None if the spec does not ask for it."""
+    if wish is None:
+        _check_unread_pins(software, diagnostics)
+        return None
+    possible = [
+        *hardware_checks(placement, facts.terms.node_facts),
+        *storage_checks(wish.free_gib, checkpoints, placement.all_nodes, facts),
+        *network_checks(),
+        *software_checks(software, framework, placement, script),
+    ]
+    shape, fabric = placement.shape, fabric_of(placement.fabric)
+    reads_nccl = bool(fabric.network) and shape.gpus_per_node > 0 and shape.nodes > 1
+    chosen = _chosen(wish.checks, {one.name for one in possible}, reads_nccl, diagnostics)
+    checks = []
+    for one in possible:
+        if one.name in chosen:
+            provenance.record(one.unique_name, show(one.wanted) or "yes", one.reason, one.source)
+            word = f"{one.word}={one.wanted}" if one.wanted else one.word
+            checks.append(Check(word, one.reason))
+    if checks:
+        reason = "for all checks; a node that does not answer in time is bad"
+        checks.insert(0, Check(f"seconds={wish.seconds}", reason))
+    return Preflight(
+        tuple(checks),
+        wish.on_bad_node == "exclude",
+        "nccl" in chosen,
+        f"{JOB_DIR}/nccl",
+        _all_reduce(
+            wish.bandwidth_percent,
+            software.container is not None,
+            placement,
+            facts.terms.node_facts,
+            diagnostics,
+            provenance,
+        ),
+        fabric,
+    )
+
+
+def _chosen(
+    wanted: Sequence[str] | None, possible: set[str], reads_nccl: bool, diagnostics: Diagnostics
+) -> set[str]:
+    possible = possible | ({"nccl"} if reads_nccl else set())
+    for name in wanted or ():
+        if name not in possible:
+            diagnostics.problem(
+                ("preflight",),
+                f"{name} has nothing to check in this job",
+                "remove it; checked: " + ", ".join(sorted(possible)),
+                warning=True,
+            )
+    return possible if wanted is None else possible & set(wanted)
+
+
+# ------------------------------------------------------------------ the network's rate
+
+
+def _all_reduce(
+    percent: int | None,
+    contained: bool,
+    placement: Placement,
+    source: str,
+    diagnostics: Diagnostics,
+    provenance: Provenance,
+) -> AllReduce | None:
+    key, node_type = ("preflight", "bandwidth_percent"), placement.node_type
+    if percent is None:
+        return None
+    if percent > 100:
+        diagnostics.problem(key, f"{percent} % is more than the network gives", "a half is 50")
+    elif placement.all_nodes == 1:
+        diagnostics.problem(key, "there is no network within one node", "remove it", warning=True)
+    elif contained:
+        what = (
+            "the all-reduce is measured by the job's own Python, and the ranks' is in a container"
+        )
+        diagnostics.problem(key, what, "remove it")
+    else:
+        gbps = f"{node_type.network_gbps or 0:g}"
+        known = f"{gbps} Gbps" if node_type.network_gbps else "unknown"
+        reason = f"the network of {node_type.in_words}, both ways, and {percent} % of it"
+        provenance.record("preflight.all_reduce", known, reason, source)
+        return AllReduce(gbps, percent, tuple(_task_per_rank(placement)))
+    return None
+
+
+def _task_per_rank(placement: Placement) -> Iterator[Directive]:
+    """Options of an srun with one task per rank, whatever the launcher starts."""
+    shape = placement.shape
+    ntasks = placement.all_nodes * shape.ranks_per_node
+    yield Directive("nodes", placement.all_nodes, "all of the job's")
+    yield Directive("ntasks", ntasks, "a task for each rank")
+    yield Directive("ntasks-per-node", shape.ranks_per_node, "likewise")
+    yield Directive("overlap", True, "beside what else this job may run")
+    yield Directive("cpu-bind", "none", "as for the training")
+    yield Directive("kill-on-bad-exit", 1, "one dead task ends them all")
+    if placement.cpus_per_rank is not None:
+        yield Directive(
+            "cpus-per-task", placement.cpus_per_rank, "a rank's; else srun takes the job's"
+        )
+    if placement.shares_cpus:
+        yield Directive("overcommit", True, "a node has more ranks than CPUs")
+
+
+def _check_unread_pins(software: spec.Software, diagnostics: Diagnostics) -> None:
+    if software.requires:
+        diagnostics.problem(
+            ("software", "requires"),
+            "the preflight looks for these packages, and it is off",
+            "preflight: true, or preflight: [software]",
+            warning=True,
+        )

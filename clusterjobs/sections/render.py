@@ -1,0 +1,258 @@
+"""Renders job.sh from a plan: the templates with the texts of all sections."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import pathlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from clusterjobs import __version__, resources
+from clusterjobs.frameworks.base import ConfigFile
+from clusterjobs.script.environment import template_environment
+from clusterjobs.script.site.templates import (
+    NO_SITE,
+    PACKAGED,
+    SiteFile,
+    SiteTemplates,
+    site_context,
+    with_used_files,
+)
+from clusterjobs.sections.checkpoints.render import checkpoints_context
+from clusterjobs.sections.container.render import container_context
+from clusterjobs.sections.environment.render import environment_context
+from clusterjobs.sections.files.render import files_context
+from clusterjobs.sections.job.render import job_context
+from clusterjobs.sections.launch.render import launch_context
+from clusterjobs.sections.placement.render import placement_context
+from clusterjobs.sections.plan import Plan
+from clusterjobs.sections.points.arrays import PointPlan, PointTable
+from clusterjobs.sections.points.render import points_context
+from clusterjobs.sections.preflight.render import preflight_context
+from clusterjobs.sections.restarts.render import restarts_context
+from clusterjobs.sections.roles.plan import role_data
+from clusterjobs.sections.roles.render import roles_context
+from clusterjobs.sections.staging.render import staging_context
+from clusterjobs.sections.steps.render import steps_context
+from clusterjobs.spec.references import as_text, has_variable, show, variable
+
+# ------------------------------------------------------------------ what a render was made from
+
+
+class Inputs(NamedTuple):
+    """The texts that a render was made from, by kind: (file name, text). No name has a folder,
+    except those of the site's templates. `content`: the hash of what the ranks compute."""
+
+    spec: tuple[str, str]
+    cluster: tuple[str, str]
+    sites: tuple[tuple[str, str], ...] = ()
+    settings: tuple[str, ...] = ()
+    defaults: tuple[tuple[str, str], ...] = ()
+    bases: tuple[tuple[str, str], ...] = ()
+    templates: SiteTemplates = NO_SITE
+    content: str = ""
+
+
+@functools.lru_cache(maxsize=8)  # the same spec for every point of a sweep
+def digest(text: str) -> str:
+    """SHA-256 of a text's UTF-8 bytes."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+# ------------------------------------------------------------------ plan record
+#
+# plan.json: what a job was rendered from and what was derived, for `status`, `logs` and reports.
+#
+# The script writes it into the job's folder. It holds names of files, never folders, so that the
+# same input gives the same bytes everywhere.
+
+
+def plan_json(plan: Plan, inputs: Inputs, point: PointPlan | None = None) -> str:
+    """The text of plan.json: one object in one line. `point`: the plan's, if it is of a sweep."""
+    file, text = inputs.spec
+    record: dict[str, Any] = {
+        "name": plan.job.name,
+        "spec": {"file": file, "sha256": digest(text), "set": list(inputs.settings)},
+        "clusterjobs": __version__,
+        "cluster": plan.job.cluster,
+        "framework": plan.job.framework,
+        "launcher": plan.launch.launcher.name,
+        **({} if point else {"content": inputs.content}),
+    }
+    record["derived"] = {
+        one.name: show(one.value) if isinstance(one.value, str) else one.value
+        for one in plan.derived
+    }
+    if plan.roles:
+        record["roles"] = [role_data(role) for role in plan.roles]
+    text = json.dumps(record)
+    if point is None or plan.sweep is None:
+        return text
+    return f'{text[:-1]}, "sweep": {json.dumps(plan.sweep.name)}, "point": {_point(point)}}}'
+
+
+def joined_records(table: PointTable, inputs: Inputs) -> tuple[str, PointTable]:
+    """plan.json of all points in one text, and the table with the columns that it needs."""
+    columns = table.to_extend()
+    texts = tuple(plan_json(one.plan, inputs, one) for one in table.points)
+    return columns.joined_config(texts), table.with_columns(columns)
+
+
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+
+
+def _point(one: PointPlan) -> str:
+    """The point as JSON, with the script's variables; numbers stay as they were written: `1e-4`."""
+    values = (f"{json.dumps(key)}: {_value(value)}" for key, value in one.point.values.items())
+    name, index = variable("point_name"), variable("point_index")
+    return (
+        f'{{"name": "{name}", "index": {index}, "values": {{{", ".join(values)}}}, '
+        f'"content": {json.dumps(one.content)}}}'
+    )
+
+
+def _value(value: Any) -> str:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    written = as_text(value) if is_number else ""
+    return written if _NUMBER.fullmatch(written) else json.dumps(value)
+
+
+class Script(NamedTuple):
+    """The text of job.sh, the templates that it was made from, and the site's files among them."""
+
+    text: str
+    templates: tuple[str, ...]
+    site_files: tuple[SiteFile, ...]
+
+
+def render_script(plan: Plan, inputs: Inputs, table: PointTable | None = None) -> Script:
+    """Render job.sh; of a sweep, with its points. Raises InputError if a site's template is wrong.
+
+    Raises UnquotedError if a packaged template prints a value that is not quoted.
+    """
+    site, further = inputs.templates, plan.launch.launcher.template_folder
+    environment = template_environment(further, site)
+    environment.used.clear()
+    context = template_context(plan, inputs, table)
+    if not site.files:
+        text = environment.get_template("job.sh.j2").render(context)
+        return Script(text, tuple(sorted(environment.used)), ())
+    from clusterjobs.script.site.render import render_with_site  # only for a site with templates
+
+    text = render_with_site(environment, context, site, (further,) if further else ())
+    own = site.used(environment.used)
+    packaged = environment.used.difference(site.overrides())
+    names = {name.removeprefix(PACKAGED) for name in packaged}
+    return Script(with_used_files(text, own), tuple(sorted(names)), own)
+
+
+def template_context(plan: Plan, inputs: Inputs, table: PointTable | None = None) -> dict[str, Any]:
+    """The variables of the templates: one per section of the plan."""
+    record = plan_json(plan, inputs)
+    if table:
+        record, table = joined_records(table, inputs)
+    return {
+        "job": job_context(plan, inputs.spec[0], inputs.settings),
+        "placement": placement_context(plan),
+        "environment": environment_context(plan),
+        "files": files_context(plan, record),
+        "checkpoints": checkpoints_context(plan),
+        "preflight": preflight_context(plan),
+        "staging": staging_context(plan),
+        "steps": steps_context(plan, inputs.templates),
+        "container": container_context(plan),
+        "launch": launch_context(plan),
+        "restarts": restarts_context(plan),
+        "roles": roles_context(plan),
+        "points": points_context(plan, table, record),
+        "site": site_context(inputs.templates),
+    }
+
+
+# ------------------------------------------------------------------ outputs
+#
+# All files of one render as texts, the manifest among them. Nothing is written here.
+
+
+MANIFEST = "manifest.json"
+
+
+def render_outputs(plan: Plan, cluster_files: Mapping[str, str], inputs: Inputs) -> dict[str, str]:
+    """File name -> text. `cluster_files` are those of the cluster's source: cluster.yaml."""
+    return joined_outputs({"job.sh": (plan, render_script(plan, inputs))}, cluster_files, inputs)
+
+
+def joined_outputs(
+    scripts: Mapping[str, tuple[Plan, Script]], further: Mapping[str, str], inputs: Inputs
+) -> dict[str, str]:
+    """The same for several scripts. `further`: other files.
+
+    A config file whose text differs between points is in the scripts alone.
+    """
+    files = {name: script.text for name, (_, script) in scripts.items()} | {**further}
+    templates: dict[str, str] = {}
+    site_files: dict[SiteFile, None] = {}
+    for plan, script in scripts.values():
+        texts = _template_texts(plan.launch.launcher.template_folder)
+        templates |= {name: texts[name] for name in script.templates}
+        site_files |= dict.fromkeys(script.site_files)
+    for file in _same_configs([plan for plan, _ in scripts.values()]):
+        files[file.name] = file.text
+    return {**files, MANIFEST: _manifest(files, templates, tuple(site_files), inputs)}
+
+
+def _same_configs(plans: Sequence[Plan]) -> Iterator[ConfigFile]:
+    """The config files of the plans that are the same for all of their points."""
+    found: dict[str, set[ConfigFile]] = {}
+    for plan in plans:
+        for file in plan.files.configs:
+            found.setdefault(file.name, set()).add(file)
+    for files in found.values():
+        if len(files) == 1 and not has_variable((one := next(iter(files))).text):
+            yield one
+
+
+def _template_texts(further: pathlib.Path | None) -> dict[str, str]:
+    own = resources.template_texts(further) if further else {}
+    return {**own, **resources.template_texts()}
+
+
+def _manifest(
+    files: Mapping[str, str],
+    templates: Mapping[str, str],
+    site_files: Sequence[SiteFile],
+    inputs: Inputs,
+) -> str:
+    of_site = [(one.file, one.text) for one in site_files]
+    manifest = {
+        "written_by": "clusterjobs",
+        "version": __version__,
+        "inputs": {
+            "spec": _named([inputs.spec]),
+            "cluster": _named([inputs.cluster]),
+            "site": _named(inputs.sites),
+            **_layers(inputs),
+            "set": list(inputs.settings),
+            "templates": {name: digest(text) for name, text in templates.items()},
+            **({"site_templates": _named(of_site)} if of_site else {}),
+        },
+        "outputs": {name: digest(text) for name, text in sorted(files.items())},
+    }
+    return json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+
+
+def _layers(inputs: Inputs) -> dict[str, list[dict[str, str]]]:
+    """What the spec was merged with, the lowest precedence first; nothing for most specs."""
+    kinds = {"defaults": inputs.defaults, "bases": inputs.bases}
+    return {kind: _named(texts) for kind, texts in kinds.items() if texts}
+
+
+def _named(texts: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
+    # A file's name may be any bytes; the manifest is UTF-8.
+    return [
+        {"name": name.encode(errors="backslashreplace").decode(), "sha256": digest(text)}
+        for name, text in texts
+    ]

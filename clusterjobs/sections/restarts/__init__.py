@@ -1,0 +1,1 @@
+"""The section `restarts`: how often a job restarts, and how its ranks save."""

@@ -1,0 +1,1 @@
+"""The section `roles`: commands on nodes of their own."""

@@ -1,0 +1,126 @@
+"""The roles: commands on nodes of their own, started before the training and ended after it.
+
+It knows their nodes, srun's options and the variables with their addresses; it must not know how
+the script watches them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from clusterjobs.diagnostics import Diagnostics, Provenance
+from clusterjobs.frameworks import FRAMEWORKS
+from clusterjobs.launchers import LAUNCHERS, Launcher
+from clusterjobs.sections.container.plan import Container
+from clusterjobs.sections.environment.forced import node_environment
+from clusterjobs.sections.placement.plan import Placement, first_nodes
+from clusterjobs.slurm.options import Directive
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.keys.roles import Role as SpecRole
+from clusterjobs.spec.known_references import addr_variable, nodes_variable
+from clusterjobs.spec.references import variable
+
+
+class Role(NamedTuple):
+    """A command on the nodes from number `first` on, from 0 among the job's nodes.
+
+    `options`: those of its srun. `port`: the training waits until it answers; None: it does not.
+    """
+
+    name: str
+    first: int
+    nodes: int
+    words: tuple[str, ...]
+    options: tuple[Directive, ...]
+    port: int | None
+    ready_seconds: int
+
+    def where(self, all_nodes: int) -> str:
+        """`node 3 of 3, port 8000`."""
+        first, last = self.first + 1, self.first + self.nodes
+        nodes = f"node {first}" if self.nodes == 1 else f"nodes {first}-{last}"
+        return f"{nodes} of {all_nodes}" + (f", port {self.port}" if self.port else "")
+
+    @property
+    def log(self) -> str:
+        """The file in the job's folder that has its output."""
+        return f"{self.name}.log"
+
+
+def role_data(role: Role) -> dict[str, str | int | None]:
+    """A role in `plan --json` and plan.json. `first_node`: from 0."""
+    return {
+        "name": role.name,
+        "first_node": role.first,
+        "nodes": role.nodes,
+        "port": role.port,
+        "log": role.log,
+    }
+
+
+def plan_roles(
+    experiment: Experiment,
+    launcher: Launcher,
+    placement: Placement,
+    container: Container | None,
+    diagnostics: Diagnostics,
+    provenance: Provenance,
+) -> tuple[Role, ...]:
+    """The section `roles`; empty without any."""
+    if not experiment.roles:
+        return ()
+    _check_launcher(experiment, launcher, diagnostics)
+    further = container.options if container and container.runtime == "pyxis" else ()
+    found = []
+    for name, first in first_nodes(experiment):
+        role = experiment.roles[name]
+        one = Role(
+            name,
+            first,
+            role.nodes,
+            (*node_environment(experiment.env), *role.command),
+            (*_options(name, role), *further),
+            role.port,
+            role.ready_seconds,
+        )
+        found.append(one)
+        _record(one, placement, provenance)
+    return tuple(found)
+
+
+def _check_launcher(experiment: Experiment, launcher: Launcher, diagnostics: Diagnostics) -> None:
+    """Only options of srun can keep the ranks away from the nodes of the roles."""
+    inside = experiment.software.container is not None and launcher.over_ssh
+    if launcher.calls_srun and not inside:
+        return
+    known = FRAMEWORKS[experiment.framework].launchers
+    others = [name for name in known if LAUNCHERS[name].calls_srun and name != launcher.name]
+    diagnostics.problem(
+        ("launcher",) if experiment.launcher else ("roles",),
+        f"{launcher.name} cannot be limited to the nodes that train: it uses all nodes of a job",
+        f"launcher: {' or '.join(others)}" if others else "remove the roles",
+    )
+
+
+def _options(name: str, role: SpecRole) -> Iterator[Directive]:
+    each = "one task on each node of the role"
+    yield Directive("job-name", f"role-{name}", "the step's name, used to send it signals")
+    yield Directive("nodes", role.nodes, each)
+    yield Directive("ntasks", role.nodes, each)
+    yield Directive("ntasks-per-node", 1, each)
+    yield Directive("nodelist", variable(nodes_variable(name)), "the nodes of the role")
+    yield Directive("cpus-per-task", variable("SLURM_CPUS_ON_NODE"), "all CPUs of the node")
+    yield Directive("cpu-bind", "none", "threads may move")
+    yield Directive("overlap", True, "beside steps such as sidecars")
+    yield Directive("label", True, "every line says which node of the role wrote it")
+    yield Directive("kill-on-bad-exit", 1, "one dead task ends the role")
+    yield Directive("wait", 1, "one ended task ends the role")
+
+
+def _record(role: Role, placement: Placement, provenance: Provenance) -> None:
+    provenance.record(
+        f"roles.{role.name}",
+        role.where(placement.all_nodes),
+        f"after the nodes that train; its address is ${addr_variable(role.name)}",
+    )

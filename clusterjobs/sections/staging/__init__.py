@@ -1,0 +1,1 @@
+"""The section `staging`: how each data set gets to its target."""

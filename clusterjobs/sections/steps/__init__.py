@@ -1,0 +1,1 @@
+"""The section `steps`: commands before, beside and after the training."""

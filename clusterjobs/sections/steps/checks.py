@@ -1,0 +1,174 @@
+"""Which keys of a step fit together, and with the job's launcher and container.
+
+It must not know how a script runs a step.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+
+from clusterjobs.counted import counted
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.launchers import LAUNCHERS, Launcher
+from clusterjobs.sections.container.plan import Container
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.keys.steps import Step
+from clusterjobs.yaml.document import Path
+
+_Placed = tuple[str, Path, Step]  # the key of the list, the path of the step
+
+
+def check_steps(
+    experiment: Experiment,
+    launcher: Launcher,
+    container: Container | None,
+    ranks: int,
+    diagnostics: Diagnostics,
+) -> None:
+    """Report all of it. `ranks`: of the whole job."""
+    for key, path, step in _steps(experiment):
+        _check_list(key, path, step, diagnostics)
+        _check_launcher(key, path, step, launcher, diagnostics)
+        _check_container(key, path, step, launcher, container, diagnostics)
+        _check_srun(key, path, step, ranks, diagnostics)
+        _check_sizes(path, step, diagnostics)
+
+
+def _steps(experiment: Experiment) -> Iterator[_Placed]:
+    for key in ("before", "sidecars", "after"):
+        for index, step in enumerate(getattr(experiment, key)):
+            yield key, (key, index), step
+
+
+# Key of a step -> (the only list that may have it, what it is for).
+_ONLY = {
+    "once": ("before", "only a step before the training runs again after a restart"),
+    "min_bus_bandwidth": ("before", "it stops the job before the training"),
+    "when": ("after", "only a step after the training depends on how that has ended"),
+}
+
+
+def _check_list(key: str, path: Path, step: Step, diagnostics: Diagnostics) -> None:
+    for name, (where, reason) in _ONLY.items():
+        if key != where and name in step.model_fields_set:
+            diagnostics.problem(
+                (*path, name), f"{key} has no {name}: {reason}", f"move the step to {where}:"
+            )
+
+
+def _check_launcher(
+    key: str, path: Path, step: Step, own: Launcher, diagnostics: Diagnostics
+) -> None:
+    if step.per == "rank":
+        launcher = LAUNCHERS[step.launcher] if step.launcher else own
+        _check_ranks(key, path, step, launcher, diagnostics)
+    elif step.launcher:
+        what = f"per: {step.per} needs no launcher"
+        diagnostics.problem((*path, "launcher"), what, "add per: rank")
+
+
+_BY_SRUN = "add launcher: srun to this step, which starts one task per rank; or per: node"
+
+
+def _check_ranks(
+    key: str, path: Path, step: Step, launcher: Launcher, diagnostics: Diagnostics
+) -> None:
+    per, name = (*path, "per"), launcher.name
+    if step.when == "always":
+        what = "no ranks can be started once a job is cancelled or at its time limit"
+        diagnostics.problem(per, what, "per: node, or leave out when: always")
+    elif not launcher.runs_commands:
+        diagnostics.problem(per, f"{name} starts only the training", _BY_SRUN)
+    elif key == "sidecars" and name != "srun":
+        what = f"{name} would use MASTER_PORT at the same time as the training"
+        diagnostics.problem(per, what, _BY_SRUN)
+    elif step.min_bus_bandwidth and not launcher.task_per_rank:
+        diagnostics.problem(
+            (*path, "min_bus_bandwidth"),
+            f"nccl-tests gets its ranks from MPI, and {name} starts no MPI program",
+            "add launcher: srun to this step, and srun: {mpi: pmix}; or per: node with -g 8",
+            warning=True,
+        )
+
+
+def _check_container(
+    key: str,
+    path: Path,
+    step: Step,
+    launcher: Launcher,
+    container: Container | None,
+    diagnostics: Diagnostics,
+) -> None:
+    if container is None:
+        if step.container:
+            what = "this job has no container"
+            diagnostics.problem((*path, "container"), what, "remove it, or add software.container")
+        return
+    inside = step.per == "rank" if step.container is None else step.container
+    where = (*path, "per" if step.container is None else "container")
+    if inside and step.when == "always":
+        what = "a job can end before its container is set up"
+        diagnostics.problem(where, what, "container: false")
+    elif inside and container.runtime == "docker" and key == "sidecars":
+        what = "docker runs only one container of the job on a node, that of the training"
+        diagnostics.problem(where, what, "container: false")
+    elif inside and container.runtime == "docker" and step.launcher and not launcher.task_per_rank:
+        what = "srun would start one container per rank, but docker runs only one on a node"
+        hint = f"remove it: {launcher.name} starts the ranks of a node in one container"
+        diagnostics.problem((*path, "launcher"), what, hint)
+
+
+_SMALL = re.compile(r"\d{1,6}|\d{1,3}[kK]", re.ASCII)  # below a megabyte, latency decides
+
+
+def _check_sizes(path: Path, step: Step, diagnostics: Diagnostics) -> None:
+    """Warn of an average over sizes that no network carries at its full bandwidth."""
+    words = step.command
+    first = next((b for a, b in pairwise(words) if a in ("-b", "--minbytes")), "")
+    if step.min_bus_bandwidth and _SMALL.fullmatch(first):
+        diagnostics.problem(
+            (*path, "min_bus_bandwidth"),
+            f"the average over all sizes must reach it, but small sizes (from {first}) lower it",
+            "write -b 1G -e 8G in the command",
+            warning=True,
+        )
+
+
+# Without them srun takes SLURM_NTASKS and SLURM_NTASKS_PER_NODE of the job, whatever its other
+# options, and since Slurm 22.05 one CPU for each task. Source: srun(1), --cpus-per-task.
+_SHAPE = (("--nodes", "-N"), ("--ntasks", "-n"), ("--cpus-per-task", "-c"))
+
+_EFFECTS: Mapping[tuple[str, ...], str] = {
+    ("--cpus-per-task",): "each task may get only one CPU",
+    ("--overlap",): "the training would wait until this step has ended",
+}
+
+
+def _check_srun(key: str, path: Path, step: Step, ranks: int, diagnostics: Diagnostics) -> None:
+    """Refuse an srun of the spec's own whose shape is that of the job by accident."""
+    if step.command[0].rpartition("/")[2] != "srun":
+        return
+    wanted = (*_SHAPE, *([("--overlap",)] if key == "sidecars" else []))
+    missing = [names[0] for names in wanted if not _has(step.command, names)]
+    if step.per != "job":
+        diagnostics.problem(
+            (*path, "command"),
+            f"per: {step.per} starts the command by srun already",
+            "remove srun and its options from the command",
+        )
+    elif missing:
+        effect = _EFFECTS.get(tuple(missing), "it would start the job's number of tasks")
+        diagnostics.problem(
+            (*path, "command"),
+            f"srun without {', '.join(missing)}: {effect}",
+            f"write the command alone, with per: rank (on all {counted(ranks, 'rank')}) or "
+            "per: node (once on every node); or add the options",
+        )
+
+
+def _has(words: tuple[str, ...], names: tuple[str, ...]) -> bool:
+    """Whether an option is among the words: -N2, -N 2, --nodes=2, --nodes 2."""
+    long, *short = names
+    return any(word == long or word.startswith((f"{long}=", *short)) for word in words[1:])

@@ -1,0 +1,162 @@
+"""The commands that run before, after and in parallel to the training."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.launchers import LAUNCHERS, Launcher
+from clusterjobs.sections.container.plan import Container
+from clusterjobs.sections.environment.forced import node_environment
+from clusterjobs.sections.files.plan import INTERPRETERS
+from clusterjobs.sections.job.directives import derived_srun_options
+from clusterjobs.sections.launch.plan import Launch
+from clusterjobs.sections.placement.plan import Placement
+from clusterjobs.sections.steps.checks import check_steps
+from clusterjobs.slurm.options import Directive
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.keys.steps import Step as WrittenStep
+from clusterjobs.spec.keys.steps import Steps as WrittenSteps
+
+_SECONDS_AT_THE_END = 60  # for a step with `when: always`: the nodes are idle meanwhile
+_SCRIPT = re.compile(r"[\w./][\w./-]{0,60}", re.ASCII)
+_SECONDS_TO_END = 30  # between SIGTERM and SIGKILL, as Slurm's KillWait
+
+
+class Step(NamedTuple):
+    """A command that runs once per job, once on every node, or on all ranks (`per`).
+
+    `name`: in the log; "" for a plain command, which the script runs without a message. `inside`:
+    in the job's container. `launcher`: what starts the ranks. `srun_options`: those of a step per
+    rank. `timeout_seconds`, `min_bus_bandwidth` (GB/s): 0 for none.
+    """
+
+    words: tuple[str, ...]
+    per: str = "job"
+    name: str = ""
+    inside: bool = False
+    launcher: Launcher | None = None
+    srun_options: tuple[Directive, ...] = ()
+    once: bool = False
+    timeout_seconds: int = 0
+    min_bus_bandwidth: int = 0
+
+
+class Steps(NamedTuple):
+    """`after` follows a training that ended well, and `always` every end of an attempt.
+
+    `sidecars` run in parallel to the training and are stopped with it.
+    """
+
+    before: tuple[Step, ...]
+    after: tuple[Step, ...]
+    always: tuple[Step, ...]
+    sidecars: tuple[Step, ...]
+
+
+def plan_steps(
+    experiment: Experiment,
+    launch: Launch,
+    placement: Placement,
+    container: Container | None,
+    diagnostics: Diagnostics,
+) -> Steps:
+    """The section `steps`, from the spec. Problems go into `diagnostics`."""
+    check_steps(experiment, launch.launcher, container, placement.shape.world_size, diagnostics)
+
+    def planned(written: WrittenSteps, when: str = "success") -> tuple[Step, ...]:
+        return tuple(
+            _step(one, experiment, launch, placement, container)
+            for one in written
+            if one.when == when
+        )
+
+    after, sidecars = experiment.after, planned(experiment.sidecars)
+    return Steps(
+        planned(experiment.before),
+        planned(after),
+        planned(after, "always"),
+        tuple(_beside(one) for one in sidecars),
+    )
+
+
+def _step(
+    written: WrittenStep,
+    experiment: Experiment,
+    launch: Launch,
+    placement: Placement,
+    container: Container | None,
+) -> Step:
+    per_rank, always = written.per == "rank", written.when == "always"
+    inside = container is not None and (
+        per_rank if written.container is None else written.container
+    )
+    seconds = written.timeout_seconds or (_SECONDS_AT_THE_END if always else 0)
+    # A command with a key of its own is run by a function of the script, with messages.
+    is_plain = not (written.model_fields_set - {"command", "per"} or per_rank)
+    launcher = LAUNCHERS["srun"] if written.launcher else launch.launcher
+    return Step(
+        (*_environment(experiment, per_rank), *_timeout(written, experiment), *written.command),
+        written.per,
+        "" if is_plain else written.name or _name(written.command),
+        inside,
+        launcher if per_rank else None,
+        _options(launcher, launch, placement, container if inside else None) if per_rank else (),
+        written.once,
+        seconds,
+        written.min_bus_bandwidth or 0,
+    )
+
+
+def _name(command: tuple[str, ...]) -> str:
+    """The program; of an interpreter also its script: python3 prepare.py."""
+    program = command[0].rpartition("/")[2]
+    if program in INTERPRETERS and len(command) > 1 and _SCRIPT.fullmatch(command[1]):
+        return f"{program} {command[1].rpartition('/')[2]}"
+    return program
+
+
+def _environment(experiment: Experiment, per_rank: bool) -> tuple[str, ...]:
+    return node_environment(experiment.env) if per_rank else ()
+
+
+def _timeout(written: WrittenStep, experiment: Experiment) -> tuple[str, ...]:
+    """In front of the program itself, since srun does not pass a SIGTERM on to its tasks."""
+    if not written.timeout_seconds or written.when == "always":
+        return ()
+    grace = experiment.restarts.grace_seconds if experiment.restarts else 0
+    kill_after = max(grace, _SECONDS_TO_END)  # ranks that save are not killed meanwhile
+    return ("timeout", f"--kill-after={kill_after}", str(written.timeout_seconds))
+
+
+# ------------------------------------------------------------------ options of a step per rank
+
+
+def _options(
+    launcher: Launcher, launch: Launch, placement: Placement, inside: Container | None
+) -> tuple[Directive, ...]:
+    """Those of the training's srun; with another launcher, for one task per rank."""
+    mine = {one.name: one for one in launch.srun_options}
+    if launcher is not launch.launcher:
+        mine |= {one.name: one for one in _task_per_rank(placement)}
+    return tuple(one for one in mine.values() if inside or "container-" not in one.name)
+
+
+def _task_per_rank(placement: Placement) -> Iterator[Directive]:
+    """A launcher of the job with one task per node has other numbers."""
+    share = placement._replace(
+        ntasks_per_node=placement.shape.ranks_per_node, cpus_per_task=placement.cpus_per_rank
+    )
+    yield from derived_srun_options(share)
+    if placement.shares_cpus:
+        yield Directive("overcommit", True, "a node has more ranks than CPUs")
+
+
+def _beside(step: Step) -> Step:
+    """The training starts while this step holds its CPUs and GPUs."""
+    if step.per != "rank":
+        return step
+    options = [one for one in step.srun_options if one.name not in ("overlap", "exact")]
+    return step._replace(srun_options=(*options, Directive("overlap", True, "beside the training")))

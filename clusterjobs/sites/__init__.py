@@ -1,0 +1,1 @@
+"""What an admin provides for all specs: folders, values, policies, clusters, templates."""

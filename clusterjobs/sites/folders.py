@@ -1,0 +1,309 @@
+"""Finds the site folders: an admin's values, defaults, policies, clusters and templates.
+
+Knows where such folders are and how their files are called; it must not know what is in the files.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import pathlib
+import shlex
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO, NamedTuple
+
+from clusterjobs.clusters.find import ENDINGS
+from clusterjobs.errors import InputError, Location, Problem, nearest, one_problem
+from clusterjobs.script.shell_check import insertion_problems
+from clusterjobs.script.site.merge import marker_problems
+from clusterjobs.script.site.templates import SiteFile, SiteTemplates
+from clusterjobs.yaml.document import MAX_BYTES, decode
+
+VARIABLE = "CLUSTERJOBS_SITE"
+SYSTEM_FOLDER = pathlib.Path("/etc/clusterjobs")
+SITE_FILE = "site.yaml"
+DEFAULTS_FILE = "defaults.yaml"
+POLICY_FILE = "policy.yaml"
+MEASUREMENTS_FILE = "measurements.jsonl"
+CLUSTERS, TEMPLATES, TESTS = "clusters", "templates", "tests"
+
+
+class SiteFolders(NamedTuple):
+    """The site folders in use, the highest precedence first."""
+
+    folders: tuple[pathlib.Path, ...] = ()
+
+    def files(self, name: str) -> tuple[pathlib.Path, ...]:
+        """The files of that name which exist, the highest precedence first.
+
+        Raises InputError for one that is not a file, that every user may change, or that is below
+        a folder that cannot be read.
+        """
+        found = (folder / name for folder in self.folders if is_file(folder / name))
+        return tuple(map(not_writable_by_all, found))
+
+    def subfolders(self, name: str) -> tuple[pathlib.Path, ...]:
+        """The folders of that name which exist, the highest precedence first.
+
+        Raises InputError for one that is a file, that every user may change, or that is below a
+        folder that cannot be read.
+        """
+        found = (folder / name for folder in self.folders if is_folder(folder / name))
+        return tuple(map(not_writable_by_all, found))
+
+
+def find_site_folders() -> SiteFolders:
+    """`$CLUSTERJOBS_SITE`, the user's own and the system's, as far as they exist.
+
+    Raises InputError if the variable names no folder, a folder cannot be read, or every user may
+    write to it. A user who may not enter the home that is set (after `su`, or in a service) has no
+    folder of their own.
+    """
+    named = os.environ.get(VARIABLE)
+    if named and not is_folder(pathlib.Path(named)):
+        raise one_problem(f"{VARIABLE} names no folder: {named}", hint="correct it, or unset it")
+    own = user_folder()
+    is_entered = own and os.access(own.parent, os.X_OK, effective_ids=True)
+    users = [own] if own and is_entered else []
+    folders = [*([pathlib.Path(named)] if named else []), *users, SYSTEM_FOLDER]
+    found = dict.fromkeys(filter(is_folder, folders))
+    return SiteFolders(tuple(map(not_writable_by_all, found)))
+
+
+def user_folder() -> pathlib.Path | None:
+    """The user's own site folder, whether it exists or not; None for a user without a home."""
+    config_home = os.environ.get("XDG_CONFIG_HOME")
+    try:
+        home = pathlib.Path(config_home) if config_home else pathlib.Path.home() / ".config"
+    except RuntimeError:
+        return None
+    return home / "clusterjobs"
+
+
+def is_file(path: pathlib.Path) -> bool:
+    """Whether there is a file. Raises InputError if it is no regular file, or this is unknown."""
+    mode = _mode(path)
+    if mode is None:
+        return False
+    if not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
+        raise one_problem(f"{path} is {kind}", hint=f"{path.name} must be a file")
+    return True
+
+
+def is_folder(path: pathlib.Path) -> bool:
+    """Whether there is a folder. Raises InputError if it is a file, or this is unknown."""
+    mode = _mode(path)
+    if mode is None:
+        return False
+    if not stat.S_ISDIR(mode):
+        raise one_problem(f"{path} is not a folder", hint="remove it, or make it a folder")
+    return True
+
+
+def not_writable_by_all(path: pathlib.Path) -> pathlib.Path:
+    """The path. Raises InputError if every user may change it: its lines end up in job scripts."""
+    mode = _mode(path)
+    if mode is not None and mode & stat.S_IWOTH:
+        what = f"every user can write to {path}, and what is in it runs in the jobs of others"
+        hint = f"chmod -R o-w {shlex.quote(str(path))}"
+        raise one_problem(what, hint=hint)
+    return path
+
+
+def _mode(path: pathlib.Path) -> int | None:
+    """The type and permissions, None if there is nothing. A link is followed."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise unreadable(path, error) from None
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        what = f"{path} is a link to {path.readlink()}, which does not exist"
+        raise one_problem(what, hint="correct the link, or remove it") from None
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def unreadable(path: pathlib.Path, error: OSError) -> InputError:
+    """The problem of a file or folder that cannot be read."""
+    what = f"cannot read {path}: {error.strerror}"
+    where, hint = Location(str(path), 1, 1), "check the path, and who may read it"
+    return one_problem(what, where, hint=hint)
+
+
+# ------------------------------------------------------------------ files
+#
+# Reads the files named on the command line, and the site files.
+
+
+STDIN = pathlib.Path("-")
+
+
+def shown_path(path: pathlib.Path) -> str:
+    """The path, relative to the working folder if it is below it."""
+    try:
+        return str(path.relative_to(pathlib.Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def shown_name(path: pathlib.Path) -> str:
+    """The name of a file in messages."""
+    return "<stdin>" if path == STDIN else str(path)
+
+
+def site_files(beside: pathlib.Path, site: SiteFolders | None = None) -> list[pathlib.Path]:
+    """The possible site.yaml files, the highest precedence first.
+
+    Beside the file, in the working folder, and in the site folders (`site`, or those found).
+    """
+    own = user_folder()
+    folders = (site or find_site_folders()).folders or ((own,) if own else ())
+    own_files = (f / SITE_FILE for f in (beside.parent, pathlib.Path()))
+    return list(dict.fromkeys([*own_files, *(not_writable_by_all(f / SITE_FILE) for f in folders)]))
+
+
+def read_sites(files: Sequence[pathlib.Path]) -> tuple[tuple[str, str], ...]:
+    """(name, text) of the files that exist."""
+    return tuple((str(file), read_text(file)) for file in files if is_file(file))
+
+
+def read_text(path: pathlib.Path) -> str:
+    """A file's text; `-` is standard input. Raises InputError for a bad path or bad bytes."""
+    return decode(read_bytes(path, MAX_BYTES + 1), shown_name(path))
+
+
+def read_bytes(path: pathlib.Path, most: int) -> bytes:
+    """The first bytes of a file, or of standard input. Raises InputError for a bad path."""
+    try:
+        if path == STDIN:
+            return _read_once(sys.stdin.buffer, most)
+        with path.open("rb") as file:
+            return file.read(most)
+    except FileNotFoundError:
+        raise one_problem(f"there is no file {path}", hint=_beside(path)) from None
+    except IsADirectoryError:
+        raise one_problem(f"{path} is a folder", hint="name the file in it") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        where, hint = Location(str(path), 1, 1), "check the path, and who may read it"
+        raise one_problem(f"cannot read {path}: {reason}", where, hint=hint) from None
+
+
+@functools.lru_cache(maxsize=1)
+def _read_once(stream: BinaryIO, most: int) -> bytes:
+    """The bytes of a stream; kept, since `validate` reads a file twice."""
+    return stream.read(most)
+
+
+def _beside(path: pathlib.Path) -> str:
+    folder = path.parent
+    names = [item.name for item in folder.iterdir()] if folder.is_dir() else []
+    match = nearest(path.name, names)
+    return f"did you mean {folder / match}?" if match else f"looked in {folder.resolve()}"
+
+
+# ------------------------------------------------------------------ site clusters
+#
+# The clusters that site folders add by name: `clusters/NAME.yaml`.
+
+
+class SiteCluster(NamedTuple):
+    """A cluster's config, and the files of the same name in folders of lower precedence."""
+
+    file: pathlib.Path
+    shadowed: tuple[pathlib.Path, ...] = ()
+
+
+def site_clusters(site: SiteFolders) -> dict[str, SiteCluster]:
+    """The clusters of the site folders by name. Raises InputError."""
+    found: dict[str, SiteCluster] = {}
+    for folder in site.subfolders(CLUSTERS):
+        for name, file in _clusters_in(folder).items():
+            above = found.get(name)
+            shadowed = (*above.shadowed, file) if above else ()
+            found[name] = SiteCluster(above.file if above else file, shadowed)
+    return dict(sorted(found.items()))
+
+
+def cluster_files(site: SiteFolders) -> dict[str, pathlib.Path]:
+    """The config of each cluster of the site folders. Raises InputError."""
+    return {name: one.file for name, one in site_clusters(site).items()}
+
+
+def _clusters_in(folder: pathlib.Path) -> dict[str, pathlib.Path]:
+    try:
+        named = sorted(path for path in folder.iterdir() if path.suffix in ENDINGS)
+    except OSError as error:
+        raise unreadable(folder, error) from None
+    files = map(not_writable_by_all, filter(is_file, named))  # reading a pipe would wait for ever
+    found: dict[str, pathlib.Path] = {}
+    problems = []
+    for file in files:
+        if other := found.get(file.stem):
+            what = f"two files give the cluster {file.stem}: {other.name} and {file.name}"
+            where = Location(str(file), 1, 1)
+            problems.append(Problem(what, where, hint="rename one of the two files"))
+        found[file.stem] = file
+    if problems:
+        raise InputError(problems)
+    return found
+
+
+# ------------------------------------------------------------------ site templates
+#
+# Reads the templates of the site folders.
+
+
+_ENDINGS = (".j2", ".sh")
+
+
+def read_site_templates(site: SiteFolders) -> SiteTemplates:
+    """All templates of the site folders, the highest precedence first. Raises InputError."""
+    files: list[SiteFile] = []
+    problems: list[Problem] = []
+    for folder in site.subfolders(TEMPLATES):
+        for path in sorted(template_files(folder, {os.path.realpath(folder)})):
+            try:
+                files.append(_read(folder, path))
+            except InputError as error:
+                problems += error.problems
+    inserted = [one for one in files if one.point and one.point != "directives"]
+    problems += insertion_problems(inserted) if inserted else ()
+    if problems:
+        raise InputError(problems)
+    return SiteTemplates(tuple(files))
+
+
+def _read(folder: pathlib.Path, path: pathlib.Path) -> SiteFile:
+    is_file(path)  # raises for a folder or a pipe, and names a broken link
+    not_writable_by_all(path)
+    text = read_text(path)
+    if unresolved := marker_problems(text, str(path)):
+        raise InputError(unresolved)
+    return SiteFile(path.relative_to(folder).as_posix(), str(path), text)
+
+
+def template_files(folder: pathlib.Path, seen: set[str]) -> Iterator[pathlib.Path]:
+    """What has the name of a template; other files, such as a README, do not matter.
+
+    Links to folders are followed, each folder once.
+    """
+    try:
+        entries = [(path, path.is_dir()) for path in folder.iterdir()]
+    except OSError as error:
+        raise unreadable(folder, error) from None
+    for path, is_folder in entries:
+        if path.name.startswith("."):
+            continue
+        if path.name.endswith(_ENDINGS):
+            yield path
+        elif is_folder and (real := os.path.realpath(path)) not in seen:
+            seen.add(real)
+            yield from template_files(not_writable_by_all(path), seen)

@@ -1,0 +1,410 @@
+"""A site's policy.yaml: rules for jobs, declared as data.
+
+It knows what an admin may write and where each rule stands; it must not know jobs, plans or users.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
+
+from clusterjobs.errors import InputError, Location, Problem, did_you_mean, in_order, one_problem
+from clusterjobs.slurm.time import is_slurm_time, seconds_of
+from clusterjobs.spec.experiment import PreflightCheck
+from clusterjobs.spec.field_types import (
+    Count,
+    CountOrNone,
+    Text,
+    first_control_character,
+    scalar_text,
+)
+from clusterjobs.spec.key_names import UnknownKeyError, check_key
+from clusterjobs.spec.model import OptionModels, SpecModel
+from clusterjobs.spec.validate import check_model
+from clusterjobs.yaml import document as yaml_document
+from clusterjobs.yaml.document import Document, Path, dotted
+
+# ------------------------------------------------------------------ policy types
+#
+# The types of single values in a policy.yaml: names, messages, links, lists, times.
+#
+# Each function takes a value that YAML gave and returns the checked one, or raises ValueError:
+# what is wrong and, after a colon, what to write instead.
+
+
+# No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
+
+
+MAX_MESSAGE = 1_000
+MAX_TEXT = 500
+MAX_VALUES = 1_000  # of one list: each is compared with each value of a job
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
+_LINK = re.compile(r"(?:https?://|mailto:)[^\s<>\"'`]{1,500}")
+
+
+def _name(value: Any) -> str:
+    text = scalar_text(value)
+    if not _NAME.fullmatch(text):
+        raise ValueError(
+            "not a name of a rule: only letters, digits, '.', '_' and '-', at most 64, "
+            "for example account-required"
+        )
+    return text
+
+
+def _message(value: Any) -> str:
+    """The message in one line. An admin may write it in several."""
+    if isinstance(value, str) and len(value) > MAX_MESSAGE:
+        raise ValueError(f"longer than {MAX_MESSAGE:,} characters: shorten it, and add a link")
+    text = " ".join(scalar_text(value).split())
+    if not text:
+        raise ValueError("the message is empty: say what the user must do")
+    if bad := first_control_character(text):
+        raise ValueError(f"the message contains {bad}: remove it")
+    return text
+
+
+def _link(value: Any) -> str:
+    text = scalar_text(value)
+    if not _LINK.fullmatch(text):
+        raise ValueError("not a link: write one that starts with https:// and has no spaces")
+    return text
+
+
+def _one_value(value: Any) -> str:
+    if isinstance(value, str) and len(value) > MAX_TEXT:
+        raise ValueError(f"longer than {MAX_TEXT} characters: shorten it, a * stands for any text")
+    text = scalar_text(value)
+    if not text:
+        raise ValueError("the value is empty: write one, or * for any")
+    if bad := first_control_character(text):
+        raise ValueError(f"the value contains {bad}: remove it")
+    return text
+
+
+def _list(value: Any) -> Any:
+    """A list; a single value is a list of one."""
+    if isinstance(value, list):
+        if not value:
+            raise ValueError("the list is empty: write at least one value, or remove the key")
+        return tuple(value)
+    if value is None:
+        raise ValueError("the value is missing: write a list, [a, b]")
+    return value if isinstance(value, dict) else (value,)
+
+
+def _time(value: Any) -> str:
+    """A time that limits: `12:00` is refused, because few read it as minutes and seconds."""
+    text = scalar_text(value)
+    if re.fullmatch(r"[0-9]+:[0-9]+", text):
+        raise ValueError(f"Slurm reads {text} as minutes and seconds: for hours write {text}:00")
+    if not is_slurm_time(text) or not seconds_of(text):
+        raise ValueError(
+            f"{text!r} is not a time limit: write 90 (minutes), 12:00:00 or 2-00:00:00"
+        )
+    return text
+
+
+def _hours(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e12:
+        raise ValueError("expected a number of hours above 0: for example 512")
+    return value
+
+
+def _checks(value: Any) -> Any:
+    """`true` means any preflight, a list the checks that it must have."""
+    if value is True:
+        return ()
+    if value is False:
+        raise ValueError("false requires nothing: write true, or a list of checks")
+    return _list(value)
+
+
+RuleName = Annotated[str, BeforeValidator(_name)]
+Message = Annotated[str, BeforeValidator(_message)]
+Link = Annotated[str, BeforeValidator(_link)]
+Time = Annotated[str, BeforeValidator(_time)]
+Hours = Annotated[float, BeforeValidator(_hours)]
+Checks = Annotated[tuple[PreflightCheck, ...], BeforeValidator(_checks)]
+Texts = Annotated[
+    tuple[Annotated[str, BeforeValidator(_one_value)], ...],
+    Field(max_length=MAX_VALUES),
+    BeforeValidator(_list),
+]
+TextsOfKeys = dict[Annotated[str, AfterValidator(_one_value)], Texts]
+
+
+# No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
+
+
+class _NotEmpty(SpecModel):
+    @model_validator(mode="after")
+    def _says_something(self) -> _NotEmpty:
+        if not self.model_fields_set:
+            known = ", ".join(type(self).model_fields)
+            raise ValueError(f"nothing is written here: remove it, or add one of {known}")
+        return self
+
+
+class Selection(_NotEmpty):
+    """The jobs that fit every list. A list fits if one of its values does; `*` is any text."""
+
+    clusters: Texts = ()
+    queues: Texts = ()
+    groups: Texts = ()
+    users: Texts = ()
+    frameworks: Texts = ()
+
+
+class Limits(_NotEmpty):
+    """The most that one job may use. `gpus` and `gpu_hours` are of all its nodes."""
+
+    nodes: Count | None = None
+    gpus: CountOrNone | None = None
+    gpus_per_node: CountOrNone | None = None
+    time: Time | None = None
+    gpu_hours: Hours | None = None
+
+
+class Images(_NotEmpty):
+    """Names of container images; every spelling of a name is compared."""
+
+    allow: Texts = ()
+    forbid: Texts = ()
+
+
+_ASKS = ("require", "allow", "forbid", "limits", "images", "preflight")
+
+
+class Rule(SpecModel):
+    """One rule: which jobs it is for (`when`, `unless`), and what they must or must not have."""
+
+    name: RuleName
+    message: Message
+    link: Link | None = None
+    action: Literal["refuse", "warn"] = "refuse"
+    when: Selection | None = None
+    unless: Selection | None = None
+    require: Texts = ()
+    allow: TextsOfKeys = {}
+    forbid: Annotated[
+        Annotated[TextsOfKeys, Tag("map")] | Annotated[Texts, Tag("list")],
+        Discriminator(lambda value: "map" if isinstance(value, dict) else "list"),
+    ] = ()
+    limits: Limits | None = None
+    images: Images | None = None
+    preflight: Checks | None = None
+
+    @model_validator(mode="after")
+    def _asks_for_something(self) -> Rule:
+        if not any(getattr(self, name) for name in _ASKS) and self.preflight is None:
+            raise ValueError(f"the rule asks for nothing: add one of {', '.join(_ASKS)}")
+        return self
+
+
+class Policy(SpecModel):
+    """All of a policy.yaml."""
+
+    rules: tuple[Rule, ...] = ()
+
+
+class SiteRule(NamedTuple):
+    """A rule, and where its name is written."""
+
+    rule: Rule
+    where: Location
+
+
+def load_policy(text: str, file: str, option_models: OptionModels) -> tuple[SiteRule, ...]:
+    """The rules of a policy.yaml. `option_models` has the keys of each framework.
+
+    Raises InputError with all problems.
+    """
+    document = yaml_document.load(text, file)
+    if document.value in (None, {"rules": None}):  # all rules are commented out
+        return ()
+    if not isinstance(document.value, dict):
+        hint = "write `rules:`, and below it a list of rules"
+        raise one_problem("expected a mapping", document.locate(()), hint=hint)
+    problems: list[Problem] = []
+    policy: Policy | None = check_model(Policy, document.value, document, problems)
+    if policy is None or problems:
+        raise InputError(in_order(problems))
+    found = tuple(
+        SiteRule(rule, document.locate(("rules", index, "name")))
+        for index, rule in enumerate(policy.rules)
+    )
+    problems += [*_same_names(found), *_unknown_keys(policy, document, option_models)]
+    if problems:
+        raise InputError(in_order(problems))
+    return found
+
+
+def _same_names(rules: tuple[SiteRule, ...]) -> Iterator[Problem]:
+    first: dict[str, Location] = {}
+    for rule, where in rules:
+        if rule.name in first:
+            hint = f"choose another; the first is on line {first[rule.name].line}"
+            yield Problem(f"two rules have the name {rule.name}", where, hint=hint)
+        first.setdefault(rule.name, where)
+
+
+_IMAGE = "software.container.image"
+
+
+def _unknown_keys(
+    policy: Policy, document: Document, option_models: OptionModels
+) -> Iterator[Problem]:
+    for index, rule in enumerate(policy.rules):
+        for path, key in _named_keys(rule):
+            path = ("rules", index, *path)
+            where = document.locate_key(path)
+            if key == _IMAGE and path[2] != "require":
+                hint = f"write images: {{{path[2]}: [...]}}, which knows all spellings of a name"
+                yield Problem(f"{key} is compared as text alone", where, dotted(path), hint)
+            try:
+                check_key(key, option_models)
+            except UnknownKeyError as error:
+                yield Problem(str(error), where, dotted(path), error.hint)
+
+
+def _named_keys(rule: Rule) -> Iterator[tuple[Path, str]]:
+    """Each key of a spec that the rule names, with its path in the rule."""
+    for name, keys in (("require", rule.require), ("allow", rule.allow), ("forbid", rule.forbid)):
+        for index, key in enumerate(keys):
+            yield (name, key if isinstance(keys, dict) else index), key
+
+
+# ------------------------------------------------------------------ policy text
+#
+# Rules of a policy in a few words, for tables and pages.
+
+
+def selection_text(rule: Rule) -> str:
+    """`queues p5*; not groups staff`, or `all jobs`."""
+    parts = [*_selection(rule.when), *(f"not {one}" for one in _selection(rule.unless))]
+    return "; ".join(parts) or "all jobs"
+
+
+def demand_text(rule: Rule) -> str:
+    """`require sbatch.account; at most 8 nodes`."""
+    return "; ".join(_demands(rule))
+
+
+def _selection(selection: Selection | None) -> Iterator[str]:
+    if selection:
+        for kind in Selection.model_fields:
+            if names := getattr(selection, kind):
+                yield f"{kind} {', '.join(names)}"
+
+
+def _demands(rule: Rule) -> Iterator[str]:
+    if rule.require:
+        yield f"require {', '.join(rule.require)}"
+    for word, keys in (("allow", rule.allow), ("forbid", rule.forbid)):
+        if isinstance(keys, Mapping):
+            for key, values in keys.items():
+                yield f"{word} {key}: {', '.join(values)}"
+        elif keys:
+            yield f"{word} {', '.join(keys)}"
+    if rule.limits:
+        yield "at most " + ", ".join(_limits(rule.limits))
+    if rule.images:
+        yield from _images(rule.images)
+    if rule.preflight is not None:
+        checks = f": {', '.join(rule.preflight)}" if rule.preflight else ""
+        yield f"require the preflight{checks}"
+
+
+def _limits(limits: Limits) -> Iterator[str]:
+    amounts = {
+        "nodes": limits.nodes,
+        "GPUs": limits.gpus,
+        "GPUs per node": limits.gpus_per_node,
+        "GPU-hours": limits.gpu_hours,
+    }
+    for unit, amount in amounts.items():
+        if amount is not None:
+            yield f"{amount:,.6g} {unit}"
+    if limits.time is not None:
+        yield f"time {limits.time}"
+
+
+def _images(images: Images) -> Iterator[str]:
+    for word, names in (("allow", images.allow), ("forbid", images.forbid)):
+        if names:
+            yield f"{word} images {', '.join(names)}"
+
+
+# ------------------------------------------------------------------ policy example
+#
+# rules.yaml beside an example spec: the rules of the policy that the example must break.
+
+
+# No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
+
+
+class Example(SpecModel):
+    """The rules that a spec must break, if `user` in `groups` submits it."""
+
+    user: Text = ""
+    groups: tuple[Text, ...] = ()
+    rules: tuple[Text, ...] = ()
+
+
+def load_example(text: str, file: str, names: Collection[str]) -> Example:
+    """Read a rules.yaml. `names` are those of all rules. Raises InputError."""
+    document = yaml_document.load(text, file)
+    if document.value is None:
+        return Example()
+    if not isinstance(document.value, dict):
+        hint = "write rules: [name], and if it matters user: and groups:"
+        raise one_problem("expected a mapping", document.locate(()), hint=hint)
+    problems: list[Problem] = []
+    example: Example | None = check_model(Example, document.value, document, problems)
+    for index, name in enumerate(example.rules if example else ()):
+        if name not in names:
+            path = ("rules", index)
+            hint = did_you_mean(name, sorted(names))
+            where = document.locate(path)
+            problems.append(Problem(f"no rule {name!r}", where, dotted(path), hint))
+    if example is None or problems:
+        raise InputError(in_order(problems))
+    return example
+
+
+def with_rules(text: str, example: Example, rules: Collection[str]) -> str:
+    """The text of a rules.yaml with other rules; comments are kept where that is possible."""
+    wanted = example.model_copy(update={"rules": tuple(sorted(rules))})
+    candidates = (_replaced(text, wanted.rules), _written(wanted))
+    return next(one for one in candidates if _read(one) == wanted)
+
+
+def _replaced(text: str, rules: Collection[str]) -> str:
+    """The text with the list after `rules:` replaced, or with the key added."""
+    shown = f"[{', '.join(rules)}]"
+    document = yaml_document.load(text, "rules.yaml")
+    if not isinstance(document.value, dict) or not document.value.get("rules"):
+        return f"{text}{'' if text.endswith(chr(10)) or not text else chr(10)}rules: {shown}\n"
+    start, end = document.span(("rules",))
+    if text[start] == "[":
+        return text[:start] + shown + text[end:]
+    last = len(document.value["rules"]) - 1
+    return f"{text[:start].rstrip()} {shown}{text[document.span(('rules', last))[1] :]}"
+
+
+def _written(example: Example) -> str:
+    keys = example.model_dump(exclude_unset=True)
+    return "".join(f"{key}: {json.dumps(value)}\n" for key, value in keys.items())
+
+
+def _read(text: str) -> Example | None:
+    try:
+        return Example.model_validate(yaml_document.load(text, "rules.yaml").value)
+    except (ValueError, InputError):  # the replaced text is no such file
+        return None

@@ -1,0 +1,146 @@
+"""A site's values, which `{{ site.private_subnet }}` in a cluster config refers to."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, model_validator
+
+from clusterjobs.errors import InputError, Problem, in_order, one_problem
+from clusterjobs.spec.field_types import Plain, scalar_text
+from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.validate import check_model
+from clusterjobs.yaml import document as yaml_document
+
+
+def load_site(texts: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """The values of several site.yaml, given as (file, text), the highest precedence first.
+
+    Raises InputError.
+    """
+    values: dict[str, Any] = {}
+    for file, text in texts:
+        values = {**_values(file, text), **values}
+    return values
+
+
+@functools.lru_cache(maxsize=64)  # many specs of one site
+def _values(file: str, text: str) -> Mapping[str, Any]:
+    document = yaml_document.load(text, file)
+    if document.value is None:
+        return {}
+    if not isinstance(document.value, dict):
+        raise one_problem(
+            "expected a mapping of names to values",
+            document.locate(()),
+            hint="write private_subnet: subnet-0123456789abcdef0",
+        )
+    return document.value
+
+
+# ------------------------------------------------------------------ site prices
+#
+# The prices of a site.yaml: what the user really pays, for one cluster or one region.
+
+
+# No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
+
+
+KEY = "prices"
+_MOST = 10_000.0  # USD an hour of one node
+_DATE = re.compile(r"\d{4}-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?", re.ASCII)
+_CURRENCY = re.compile(r"[a-z]{3}_per_hour")
+
+
+def _usd(value: Any) -> float:
+    text = value if isinstance(value, str) else ""
+    if re.search(r"[^\d.,\s$]", text) and re.search(r"\d", text):
+        raise ValueError("prices are in USD: convert it, and write a plain number, 32.77")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= _MOST:
+        raise ValueError(
+            f"expected USD an hour of one node, above 0 and up to {_MOST:,.0f}: write 32.77"
+        )
+    return float(value)
+
+
+def _date(value: Any) -> str:
+    text = scalar_text(value)
+    if not _DATE.fullmatch(text):
+        raise ValueError(f"{text!r} is not a date: write 2026-11 or 2026-11-22")
+    return text
+
+
+class SitePrice(SpecModel):
+    """The price of one node for one hour. It is valid in one region, or on one cluster."""
+
+    instance_type: Plain
+    usd_per_hour: Annotated[float, BeforeValidator(_usd)]
+    date: Annotated[str, BeforeValidator(_date)]
+    source: Plain
+    region: Plain | None = None
+    cluster: Plain | None = None
+    purchase: Literal["ONDEMAND", "SPOT", "CAPACITY_BLOCK"] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_usd(cls, value: Any) -> Any:
+        if isinstance(value, dict):
+            for key in value:
+                if _CURRENCY.fullmatch(str(key)) and key != "usd_per_hour":
+                    raise ValueError(f"{key} is not known: convert it to USD, usd_per_hour: 32.77")
+        return value
+
+    @model_validator(mode="after")
+    def _belongs_somewhere(self) -> SitePrice:
+        if (self.region is None) == (self.cluster is None):
+            raise ValueError("expected either region or cluster: for example region: us-east-1")
+        if self.region and not self.purchase:
+            raise ValueError(
+                "a region alone is not enough: add purchase: ONDEMAND, SPOT or CAPACITY_BLOCK"
+            )
+        return self
+
+
+class _Prices(SpecModel):
+    prices: tuple[SitePrice, ...] = ()
+
+
+def load_site_prices(texts: Sequence[tuple[str, str]]) -> tuple[SitePrice, ...]:
+    """The prices of several site.yaml as (file, text), the highest precedence first.
+
+    Raises InputError with all problems.
+    """
+    found: list[SitePrice] = []
+    problems: list[Problem] = []
+    for file, text in texts:
+        if KEY not in text:  # most sites have no prices, and parsing takes time
+            continue
+        document = yaml_document.load(text, file)
+        data = document.value if isinstance(document.value, dict) else {}
+        if data.get(KEY) is None:
+            continue
+        checked = check_model(_Prices, {KEY: data[KEY]}, document, problems)
+        found += checked.prices if checked else ()
+    if problems:
+        raise InputError(in_order(problems))
+    return tuple(found)
+
+
+def site_price(
+    prices: Sequence[SitePrice], instance_type: str, region: str, cluster: str, purchase: str
+) -> SitePrice | None:
+    """The first price that is valid for such nodes; one of the cluster before one of its region.
+
+    A price that names a way to buy is not valid for nodes bought in another or unknown way.
+    """
+    fit = [
+        one
+        for one in prices
+        if one.instance_type == instance_type
+        and one.purchase in (None, purchase or "unknown")
+        and (one.cluster == cluster if one.cluster else one.region == region and region)
+    ]
+    return min(fit, key=lambda one: one.cluster is None, default=None)

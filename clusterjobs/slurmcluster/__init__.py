@@ -1,1 +1,0 @@
-"""Everything that knows our own description of a Slurm cluster, `kind: slurm`."""

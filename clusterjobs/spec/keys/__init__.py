@@ -1,0 +1,1 @@
+"""The keys of a spec, one module for each section, as pydantic models."""

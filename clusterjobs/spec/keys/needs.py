@@ -1,0 +1,93 @@
+"""The keys of `needs:`: the jobs that must run before this one.
+
+It knows the keys and the types of single values; `need_graph.py` knows how specs depend on others.
+"""
+
+import pathlib
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from clusterjobs.spec import field_types
+from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.references import has_variable
+
+# No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
+
+
+_MAX_NEEDS = 100
+_JOB = re.compile(r"[1-9][0-9]{0,9}(?:_[0-9]{1,7})?")
+_NAME = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
+
+On = Literal["success", "end", "failure", "each", "start"]
+
+
+def _spec_file(value: Any) -> str:
+    text = field_types.path(value)
+    if has_variable(text):
+        raise ValueError("needs is read at submission: remove the value of the running job")
+    return text
+
+
+def _job_id(value: Any) -> str:
+    text = field_types.scalar_text(value)
+    if not _JOB.fullmatch(text):
+        raise ValueError("not the id of a job: write a number, 4711, or a task of an array, 4711_3")
+    return text
+
+
+def _name(value: Any) -> str:
+    text = field_types.scalar_text(value)
+    if not _NAME.fullmatch(text):
+        raise ValueError(
+            "a name has only letters, digits, '_' and '-', and starts with a letter: write as: data"
+        )
+    return text
+
+
+class Need(SpecModel):
+    """A spec, or the id of a job, and what this job waits for.
+
+    `success`, `end`, `failure`, `start` of it; `each`: each point waits for the same point there.
+    `as`: the name of the spec in references, instead of its file's.
+    """
+
+    spec: Annotated[str, BeforeValidator(_spec_file)] | None = None
+    job: Annotated[str, BeforeValidator(_job_id)] | None = None
+    on: On = "success"
+    as_: Annotated[str, BeforeValidator(_name)] | None = Field(None, alias="as")
+
+    @model_validator(mode="after")
+    def _is_one_job(self) -> "Need":
+        if self.spec and self.job:
+            raise ValueError("has both spec and job: write an entry for each of them")
+        if not self.spec and not self.job:
+            raise ValueError("expected spec or job: write {spec: prepare.yaml} or {job: 4711}")
+        if self.job and self.on == "each":
+            raise ValueError("each works only with a spec: write {spec: ..., on: each}")
+        if self.job and self.as_:
+            raise ValueError("as is allowed only with spec: remove as")
+        return self
+
+    @property
+    def name(self) -> str:
+        """The name of the spec in references: `as`, or its file's without the ending."""
+        return self.as_ or need_name(self.spec or "")
+
+
+def need_name(spec: str) -> str:
+    """The name of a spec that is needed, in references: its file's without the ending."""
+    return pathlib.PurePath(spec).stem
+
+
+def _need(value: Any) -> Any:
+    """A file name is short for {spec: FILE, on: success}."""
+    if isinstance(value, dict):
+        return value
+    if isinstance(value, str) and not _JOB.fullmatch(value):
+        return {"spec": value}
+    raise ValueError("expected the file of a spec: write prepare.yaml, or {job: 4711}")
+
+
+Needs = Annotated[tuple[Annotated[Need, BeforeValidator(_need)], ...], Field(max_length=_MAX_NEEDS)]

@@ -1,0 +1,89 @@
+"""The key `report` of a spec: regular expressions for the log lines of a program of your own."""
+
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, model_validator
+
+from clusterjobs.spec import field_types
+from clusterjobs.spec.model import SpecModel
+
+# No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
+
+
+_EXAMPLE = "a number is ([0-9.]+), for example in 'name: ([0-9.]+)'"
+_LONGEST = 1000  # characters of a pattern
+NAMES = (
+    *("step", "seconds", "samples_per_second", "tokens_per_second", "loss", "validation_loss"),
+    *("learning_rate", "grad_norm", "loss_scale", "memory_gib"),
+)
+
+
+def compiled(value: str) -> re.Pattern[str]:
+    """The pattern. Raises ValueError with a hint if it is no regular expression."""
+    if len(value) > _LONGEST:
+        raise ValueError(f"too long: {len(value)} characters, {_LONGEST} at most")
+    try:
+        return re.compile(value)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(f"not a valid regular expression ({error}): {_EXAMPLE}") from None
+
+
+def _of_one_number(value: str) -> str:
+    groups = compiled(value).groups
+    if groups != 1:
+        found = "no group" if not groups else f"{groups} groups"
+        raise ValueError(f"{found}; put exactly one group around the number: {_EXAMPLE}")
+    return value
+
+
+def _of_a_line(value: str) -> str:
+    names = compiled(value).groupindex
+    unknown = [name for name in names if name not in NAMES]
+    if unknown:
+        raise ValueError(f"unknown group {unknown[0]!r}: groups are named {', '.join(NAMES)}")
+    if "step" not in names or len(names) < 2:
+        raise ValueError(
+            "no group `step`, or no other: write "
+            r"'step (?P<step>\d+) loss (?P<loss>[\d.]+)'"
+        )
+    return value
+
+
+Number = Annotated[field_types.Plain, AfterValidator(_of_one_number)]
+
+
+class Report(SpecModel):
+    """How `clusterjobs report` reads the log: `pattern` with named groups, or a pattern a value.
+
+    Each other key is a pattern whose one group is the number. All are searched for in one line.
+    """
+
+    pattern: Annotated[field_types.Plain, AfterValidator(_of_a_line)] | None = None
+    step: Number | None = None
+    seconds: Number | None = None
+    samples_per_second: Number | None = None
+    tokens_per_second: Number | None = None
+    loss: Number | None = None
+    validation_loss: Number | None = None
+    learning_rate: Number | None = None
+    grad_norm: Number | None = None
+    loss_scale: Number | None = None
+    memory_gib: Number | None = None
+
+    @model_validator(mode="after")
+    def _has_a_step(self) -> Any:
+        """Values without a step belong to no step."""
+        if self.pattern and self.values:
+            raise ValueError("both `pattern` and a pattern of one value: remove one of them")
+        if not self.pattern and (self.step is None or len(self.values) < 2):
+            raise ValueError(
+                "no step, or no value: write {step: 'step ([0-9]+)', loss: 'loss ([0-9.]+)'}"
+            )
+        return self
+
+    @property
+    def values(self) -> dict[str, str]:
+        """Name -> pattern, of those that are given."""
+        found = ((name, getattr(self, name)) for name in NAMES)
+        return {name: value for name, value in found if value is not None}

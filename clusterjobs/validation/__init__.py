@@ -1,0 +1,1 @@
+"""Checks of ParallelCluster configs, by its own schema and validators and by ours."""

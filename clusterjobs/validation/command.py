@@ -1,0 +1,209 @@
+"""clusterjobs validate: checks specs and configs without a cluster."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from clusterjobs.clusters.described.unclear import unclear_values
+from clusterjobs.console.options import set_option
+from clusterjobs.console.show import print_json, problem_data, show_problems
+from clusterjobs.console.states import state_of, states_table
+from clusterjobs.errors import InputError, Location, Problem
+from clusterjobs.runs.clusters import Config, Described, cluster_in, find_config_file, is_spec
+from clusterjobs.sites.folders import read_text
+
+if TYPE_CHECKING:
+    from clusterjobs.validation.account import Overrides
+    from clusterjobs.validation.check import Report, Validate
+    from clusterjobs.yaml.document import Document
+
+
+_EXAMPLES = """\b
+Examples:
+  clusterjobs validate exp.yaml
+  clusterjobs validate my-cluster.yaml --account account.yaml
+  clusterjobs validate p4d-a100 p5-h100 --site examples/site.yaml --json
+  clusterjobs validate my-cluster.yaml --aws      (reads your own account)
+"""
+
+_path = click.Path(path_type=pathlib.Path, dir_okay=False)
+
+
+@dataclass
+class _Options:
+    settings: tuple[str, ...]
+    site: pathlib.Path | None
+    overrides: Overrides
+    validate: Validate | None
+    validators_ran: bool = True  # False if ParallelCluster's validators did not run
+    reports: dict[str, Report] = field(default_factory=dict)  # of each config, as JSON
+
+
+@click.command(epilog=_EXAMPLES)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@set_option
+@click.option("--site", type=_path, help="The site.yaml to use for ParallelCluster configs.")
+@click.option("--account", type=_path, help="A file with overrides for the simulated account.")
+@click.option("--aws", is_flag=True, help="Use your own AWS account, read-only, not a simulation.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
+def validate(
+    files: tuple[str, ...],
+    settings: tuple[str, ...],
+    site: pathlib.Path | None,
+    account: pathlib.Path | None,
+    aws: bool,
+    as_json: bool,
+) -> int:
+    """Check experiment specs and clusters' files without a cluster or an account.
+
+    A config is checked with ParallelCluster's own schema and validators, in a simulated account
+    that has every resource the config names (subnets, keys, images, buckets, file systems). Of a
+    description of a Slurm cluster, what it leaves unknown is shown.
+    """
+    options = _Options(settings, site, _overrides(account), _validators(aws))
+    found = {name: _check(name, options) for name in files}
+    problems = [problem for one in found.values() for problem in one]
+    if as_json:
+        print_json(_report(found, options.validators_ran))
+    else:
+        show_problems(problems)
+        _show_summary(found, options)
+    return 1 if any(not problem.warning for problem in problems) else 0
+
+
+def _overrides(account: pathlib.Path | None) -> Overrides:
+    from clusterjobs.validation.account import load_overrides
+
+    return load_overrides(read_text(account), str(account)) if account else {}
+
+
+def _validators(aws: bool) -> Validate | None:
+    from clusterjobs.validation.check import validate_with_aws
+    from clusterjobs.validation.optional_deps import HOW_TO_INSTALL, is_installed
+
+    if aws and not is_installed():
+        raise click.UsageError(f"--aws needs ParallelCluster: {HOW_TO_INSTALL}")
+    return validate_with_aws if aws else None
+
+
+def _check(name: str, options: _Options) -> list[Problem]:
+    """All problems of one file, including those of reading it."""
+    try:
+        file = find_config_file(name)
+        text = read_text(file)
+        return _check_spec(file, options) if is_spec(text) else _check_cluster(text, file, options)
+    except InputError as error:
+        return list(error.problems)
+
+
+def _check_cluster(text: str, file: pathlib.Path, options: _Options) -> list[Problem]:
+    found = cluster_in(text, file, options.site)
+    if isinstance(found, Described):
+        return list(unclear_values(found.description, found.document))
+    return _check_config(text, found, options)
+
+
+def _check_config(text: str, config: Config, options: _Options) -> list[Problem]:
+    from clusterjobs.validation.upgrade import shell_problems, template_problems
+
+    if config.unresolved:
+        return [*config.unresolved]
+    name = config.cluster.file
+    found = [*shell_problems(text, name), *template_problems(text, name), *_about_wrapping(config)]
+    return found + _validate_config(config.document, config.cluster.path, config.data, options)
+
+
+def _about_wrapping(config: Config) -> list[Problem]:
+    """A notice for a config inside a CloudFormation template; `!Ref` cannot be resolved here."""
+    if not config.cluster.path:
+        return []
+    where = config.document.locate_key(config.cluster.path)
+    what = "the config is inside another file, which pcluster cannot read"
+    hint = f"save the content of {config.cluster.path[-1]} in a separate file"
+    return [Problem(what, where, hint=hint, warning=True, info=True)]
+
+
+def _check_spec(file: pathlib.Path, options: _Options) -> list[Problem]:
+    from clusterjobs.clusters.parallelcluster.source import ConfigFiles, ConfigSource
+    from clusterjobs.runs.pipeline import load  # includes all checks of the plan
+
+    project = load(file, options.settings)
+    outputs = project.outputs()
+    found = [*project.warnings, *project.notes, *_check_shell(outputs, project.script_names)]
+    source, fitted = project.source, project.fitted
+    if isinstance(source, ConfigSource) and isinstance(fitted, ConfigFiles) and fitted.data:
+        found += _validate_config(source.document, (), fitted.data, options)
+    return found
+
+
+def _validate_config(
+    document: Document, base: tuple[str | int, ...], data: dict[str, Any], options: _Options
+) -> list[Problem]:
+    from clusterjobs.validation.check import check_config
+    from clusterjobs.validation.finding import problems
+
+    config = json.dumps(data, default=repr)
+    report = options.reports.get(config)
+    if report is None:  # it takes seconds, and many specs may have the same config
+        report = check_config(data, options.overrides, options.validate)
+        options.reports[config] = report
+    options.validators_ran = options.validators_ran and report.validators_ran
+    return problems(document, base, report.findings)
+
+
+def _check_shell(outputs: dict[str, str], scripts: Sequence[str]) -> list[Problem]:
+    """Check the job scripts with `bash -n`, if there is a bash."""
+    bash, found = shutil.which("bash"), []
+    for name in scripts if bash else ():
+        done = subprocess.run(
+            [bash or "", "-n"], input=outputs[name], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            said = f"bash reports an error: {done.stderr.strip()}"
+            found.append(Problem(said, Location(name, 1, 1)))
+    return found
+
+
+# ------------------------------------------------------------------ output
+
+
+def _show_summary(found: dict[str, list[Problem]], options: _Options) -> None:
+    from clusterjobs.validation.optional_deps import HOW_TO_INSTALL, is_installed
+
+    if len(found) > 1:
+        click.echo(states_table(state_of(name, problems) for name, problems in found.items()))
+    for name, problems in found.items() if len(found) == 1 else ():
+        if not any(not problem.warning for problem in problems):
+            count = sum(problem.warning for problem in problems)
+            click.echo(f"{name}: ok" + (f", warnings and notes: {count}" if count else ""))
+    if not options.validators_ran and not is_installed():
+        click.echo(
+            f"skipped: ParallelCluster's own schema and validators; {HOW_TO_INSTALL} adds them",
+            err=True,
+        )
+
+
+def _report(found: dict[str, list[Problem]], validators_ran: bool) -> dict[str, Any]:
+    return {
+        "parallelcluster_asked": validators_ran,
+        "files": [
+            {
+                "file": name,
+                "ok": not _errors(problems),
+                "problems": [problem_data(p) for p in problems],
+            }
+            for name, problems in found.items()
+        ],
+    }
+
+
+def _errors(problems: Sequence[Problem]) -> int:
+    return sum(not problem.warning for problem in problems)
