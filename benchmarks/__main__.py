@@ -14,7 +14,7 @@ from benchmarks.timing import Row, table
 from clusterjobs.errors import InputError
 
 _NAMES = (
-    *("cold_start", "throughput", "impact", "site_cost", "foresight"),
+    *("cold_start", "throughput", "versions", "impact", "site_cost", "foresight"),
     *("status", "sweep", "launch", "staging", "report_reading"),
 )
 
@@ -25,8 +25,8 @@ _NAMES = (
 def main(names: tuple[str, ...], as_json: bool) -> None:
     """Measure a baseline and clusterjobs alternately.
 
-    NAMEs: cold_start, throughput, impact, site_cost, foresight, status, sweep, launch, staging,
-    report_reading; all of them if none is given.
+    NAMEs: cold_start, throughput, versions, impact, site_cost, foresight, status, sweep, launch,
+    staging, report_reading; all of them if none is given.
     """
     report: dict[str, Any] = {"load_before": _load(), "cpus": os.cpu_count(), "benchmarks": {}}
     for name in names or _NAMES:

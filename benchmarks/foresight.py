@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 import time
 from functools import partial
 from pathlib import Path
 
-from benchmarks.timing import Row, medians_in_turns, processor_seconds
+from benchmarks.timing import Row, first_run_done, medians_in_turns, processor_seconds
 from clusterjobs.foresight.formulas.layouts import SearchSpace, layouts
 from clusterjobs.foresight.formulas.memory import memory_share
 from clusterjobs.foresight.formulas.ranking import Candidate, ranked
@@ -54,9 +53,7 @@ def measure() -> list[Row]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "exp.yaml").write_text(SPEC, encoding="utf-8")
-        cache = {"XDG_CONFIG_HOME": name, "PYTHONPYCACHEPREFIX": str(folder / "byte-code")}
-        environment = {**os.environ, **cache}
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        environment = first_run_done(folder)
         programs = {"without": _WITHOUT + _PLAN, "with": _PLAN}
         measured = {
             key: partial(processor_seconds, [sys.executable, "-c", code], environment, folder)

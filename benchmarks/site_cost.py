@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 from functools import partial
@@ -10,7 +9,13 @@ from pathlib import Path
 
 from benchmarks.site_folders import write_site, write_values
 from benchmarks.specs import TINY
-from benchmarks.timing import Row, medians_in_turns, process_seconds, processor_seconds
+from benchmarks.timing import (
+    Row,
+    first_run_done,
+    medians_in_turns,
+    process_seconds,
+    processor_seconds,
+)
 
 TITLE = "A site folder: whole processes with and without one"
 RUNS = 41
@@ -36,13 +41,7 @@ def measure() -> list[Row]:
                 "-o",
                 str(folder / "out" / site),
             ]
-            environment = {
-                **os.environ,
-                "CLUSTERJOBS_SITE": str(path),
-                "XDG_CONFIG_HOME": str(folder),
-                "PYTHONPYCACHEPREFIX": str(folder / "byte-code"),
-            }
-            environment.pop("PYTHONDONTWRITEBYTECODE", None)
+            environment = first_run_done(folder, CLUSTERJOBS_SITE=str(path))
             measured[site] = partial(process_seconds, command, environment, folder)
             measured[f"{site}, CPU"] = partial(processor_seconds, command, environment, folder)
         found = medians_in_turns(measured, RUNS, warm_up=2)

@@ -6,6 +6,7 @@ alternately, and their medians are compared.
 
 from __future__ import annotations
 
+import os
 import resource
 import statistics
 import subprocess
@@ -50,6 +51,18 @@ def medians_in_turns(
             if number >= warm_up:
                 found[name].append(seconds)
     return {name: statistics.median(values) for name, values in found.items()}
+
+
+def first_run_done(folder: Path, **more: str) -> dict[str, str]:
+    """The environment of a process that reads no site folder of the user.
+
+    It caches byte code and compiled templates below `folder`, as an installed package does.
+    """
+    left_out = ("PYTHONDONTWRITEBYTECODE", "CLUSTERJOBS_SITE")
+    kept = {name: value for name, value in os.environ.items() if name not in left_out}
+    caches = {"PYTHONPYCACHEPREFIX": "byte-code", "XDG_CACHE_HOME": "cache"}
+    below = {name: str(folder / path) for name, path in caches.items()}
+    return {**kept, **below, "XDG_CONFIG_HOME": str(folder / "config"), **more}
 
 
 def process_seconds(
@@ -97,5 +110,5 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def _number(value: float, unit: str) -> str:
-    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+    digits = 0 if isinstance(value, int) or abs(value) >= 100 else 1 if abs(value) >= 10 else 2
     return f"{value:,.{digits}f} {unit}".rstrip()
