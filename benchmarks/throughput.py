@@ -85,7 +85,7 @@ def _seconds(renderer: Callable[[str], str], texts: Sequence[str]) -> float:
 
 
 def render(text: str) -> str:
-    """Like `clusterjobs render`, but without files."""
+    """Like `clusterjobs render`, but without files. `versions` calls it in each version."""
     spec = load_spec(text, "exp.yaml", option_models())
     plan = resolve(spec, _cluster(spec.experiment.cluster))
     return render_script(plan, Inputs(("exp.yaml", text), (f"{plan.job.cluster}.yaml", ""))).text

@@ -58,10 +58,8 @@ def measure() -> list[Row]:
         for commit in _EARLIER:
             if archive := _archive(commit):
                 versions[commit] = _unpacked(archive, folder / commit)
-            else:
-                click.echo(f"{commit}: skipped, not in this clone: git fetch --unshallow", err=True)
         if len(versions) == 1:
-            raise one_problem("no earlier version is in this clone", hint="git fetch --unshallow")
+            raise one_problem("no earlier version was found to compare with")
         lengths, rates = _throughput(versions)
         seconds, modules = _whole_processes(versions, folder)
     rows = []
@@ -81,12 +79,18 @@ def measure() -> list[Row]:
 
 
 def _archive(commit: str) -> bytes | None:
-    """A tar of the commit without its tests; None if this clone does not have it."""
+    """A tar of the commit without its tests. None if git cannot make it, with a note on stderr."""
     command = ["git", "-C", str(ROOT), "archive", "--format=tar", commit, "--", ":(exclude)tests"]
     try:
         return subprocess.run(command, check=True, capture_output=True).stdout
-    except (FileNotFoundError, subprocess.CalledProcessError):
-        return None
+    except FileNotFoundError:
+        why = "git is not installed"
+    except subprocess.CalledProcessError as error:
+        why = error.stderr.decode(errors="replace").strip()
+    click.echo(
+        f"{commit} is skipped: {why}. A shallow clone needs: git fetch --unshallow", err=True
+    )
+    return None
 
 
 def _unpacked(archive: bytes, folder: Path) -> _Version:
