@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from benchmarks.program import installed_program, modules_loaded, started
+from benchmarks.program import modules_loaded, started
 from benchmarks.specs import ROOT, different_specs
 from benchmarks.timing import Row, first_run_done, medians_in_turns, processor_seconds
 from clusterjobs.errors import one_problem
@@ -53,11 +53,10 @@ class _Version(NamedTuple):
 def measure() -> list[Row]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        here = first_run_done(folder / "this", PYTHONPATH=str(ROOT))
-        versions = {"this": _Version(ROOT, installed_program(), here)}
+        versions = {"this": _version(ROOT, folder / "this")}
         for commit in _EARLIER:
             if archive := _archive(commit):
-                versions[commit] = _unpacked(archive, folder / commit)
+                versions[commit] = _version(_unpacked(archive, folder / commit), folder / commit)
         if len(versions) == 1:
             raise one_problem("no earlier version was found to compare with")
         lengths, rates = _throughput(versions)
@@ -75,7 +74,7 @@ def measure() -> list[Row]:
     return rows
 
 
-# ------------------------------------------------------------------ earlier versions
+# ------------------------------------------------------------------ versions
 
 
 def _archive(commit: str) -> bytes | None:
@@ -93,10 +92,15 @@ def _archive(commit: str) -> bytes | None:
     return None
 
 
-def _unpacked(archive: bytes, folder: Path) -> _Version:
-    root, installed = folder / "checkout", folder / "installed"
+def _unpacked(archive: bytes, folder: Path) -> Path:
+    root = folder / "checkout"
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         tar.extractall(root, filter="data")
+    return root
+
+
+def _version(root: Path, folder: Path) -> _Version:
+    """The version in `root`, with its own entry points instead of those that are installed."""
     project = _project(root / "pyproject.toml")
     groups = {"console_scripts": project["scripts"], **project.get("entry-points", {})}
     lines = [
@@ -104,17 +108,17 @@ def _unpacked(archive: bytes, folder: Path) -> _Version:
         for group, entries in groups.items()
         for line in (f"[{group}]", *(f"{name} = {value}" for name, value in entries.items()))
     ]
-    metadata = installed / "clusterjobs-0.dist-info"  # hides that of the installed version
+    metadata = folder / "installed/clusterjobs-0.dist-info"
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: clusterjobs\nVersion: 0\n")
     (metadata / "entry_points.txt").write_text("\n".join(lines) + "\n")
-    environment = first_run_done(folder, PYTHONPATH=f"{installed}:{root}")
+    environment = first_run_done(folder, PYTHONPATH=f"{metadata.parent}:{root}")
     return _Version(root, project["scripts"]["clusterjobs"], environment)
 
 
 def _project(pyproject: Path) -> dict[str, Any]:
     if sys.version_info < (3, 11):
-        raise one_problem("earlier versions need tomllib", hint="use Python 3.11 or later")
+        raise one_problem("this benchmark needs tomllib", hint="use Python 3.11 or later")
     import tomllib
 
     project: dict[str, Any] = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]
