@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from clusterjobs import __version__, resources
 from clusterjobs.admin.templates.overrides import remove_file, write_file
 from clusterjobs.errors import InputError, Problem, one_problem
-from clusterjobs.runs.pipeline import Project, load_project
+from clusterjobs.runs.load import load_first
+from clusterjobs.runs.run import Run
 from clusterjobs.runs.write import replace_file
 from clusterjobs.sections.render import MANIFEST
 from clusterjobs.sites.folders import (
@@ -112,8 +113,8 @@ def _run(folder: pathlib.Path, site: SiteFolders, names: set[str]) -> Result:
         if is_file(rules):
             example = load_example(read_text(rules), shown_path(rules), names)
         user = User(example.user, frozenset(example.groups))
-        project = load_project(folder / SPEC, to_write=False, site=site, user=user)
-        problems = project.plan.warnings
+        run = load_first(folder / SPEC, to_write=False, site=site, user=user)
+        problems = run.plan.warnings
     except InputError as error:
         problems = error.problems
     found = {one.rule.name: None for one in problems if one.rule}
@@ -174,12 +175,12 @@ class SiteTest(NamedTuple):
     def expected(self) -> pathlib.Path:
         return self.folder / _EXPECTED
 
-    def load(self) -> Project:
+    def load(self) -> Run:
         """Raises InputError for a broken spec or a broken file of the site, and for broken rules.
 
         The rules are those for the user of rules.yaml, or for nobody in particular.
         """
-        return load_project(self.folder / SPEC, site=self.site, user=example_user(self.folder))
+        return load_first(self.folder / SPEC, site=self.site, user=example_user(self.folder))
 
     def rendered(self) -> dict[str, str]:
         """The files of a render as they are expected: without what every upgrade changes."""

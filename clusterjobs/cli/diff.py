@@ -10,7 +10,7 @@ import click
 
 from clusterjobs.console.options import output_option, set_option, spec_argument
 from clusterjobs.console.show import echo_diff
-from clusterjobs.runs.pipeline import load
+from clusterjobs.runs.load import load
 from clusterjobs.runs.write import changed_files
 from clusterjobs.sections.render import MANIFEST
 

@@ -13,9 +13,9 @@ from clusterjobs.cli.summary import scripts_table, summary
 from clusterjobs.console.options import group_option, set_option, spec_argument, user_option
 from clusterjobs.console.show import print_json, printable, show_problems, table
 from clusterjobs.frameworks.arguments import argument_key
+from clusterjobs.runs.load import load, read_spec
 from clusterjobs.runs.needs import read_need_graph
-from clusterjobs.runs.pipeline import Project, load, read_spec
-from clusterjobs.runs.sweep_project import SweepProject, point_rows, shown
+from clusterjobs.runs.run import Run, point_rows, shown
 from clusterjobs.script.shell import quote
 from clusterjobs.sections.launch.render import argument_groups
 from clusterjobs.sections.plan import Plan
@@ -67,17 +67,17 @@ def plan(
     if graph or mermaid:
         _show_graph(spec, settings, mermaid, as_json)
         return
-    project = load(spec, settings, to_write=False, user=supposed_user(user, groups))
-    if not isinstance(project, Project):
-        show_sweep(project, point, points, as_json)
+    run = load(spec, settings, to_write=False, user=supposed_user(user, groups))
+    if run.sweep:
+        show_sweep(run, point, points, as_json)
     elif points or point is not None:
         raise click.UsageError(f"--points, --point: {spec} has no sweep")
     elif as_json:
-        show_problems(project.plan.warnings)
-        print_json(plan_data(project))
+        show_problems(run.plan.warnings)
+        print_json(plan_data(run))
     else:
-        show_problems(project.plan.warnings)
-        click.echo(plan_text(project))
+        show_problems(run.plan.warnings)
+        click.echo(plan_text(run))
 
 
 def _show_graph(spec: pathlib.Path, settings: Sequence[str], mermaid: bool, as_json: bool) -> None:
@@ -91,15 +91,13 @@ def _show_graph(spec: pathlib.Path, settings: Sequence[str], mermaid: bool, as_j
         click.echo(mermaid_graph(found) if mermaid else drawn_graph(found))
 
 
-def plan_text(project: Project) -> str:
+def plan_text(run: Run) -> str:
     """The plan as tables of values and reasons."""
     from clusterjobs.foresight.of_project import foresight_block
 
-    plan = project.plan
-    sections = [summary(plan), *foresight_block(project)]
-    merged: list[_Row] = [
-        (one.name, shown_value(one.value), one.origin) for one in _merged(project)
-    ]
+    plan = run.plan
+    sections = [summary(plan), *foresight_block(run)]
+    merged: list[_Row] = [(one.name, shown_value(one.value), one.origin) for one in _merged(run)]
     first = [("not from the spec itself", merged)] if merged else []
     for title, rows in [*first, *_sections(plan)]:
         cells = [[f"  {name}", str(value), reason] for name, value, reason in rows]
@@ -110,9 +108,9 @@ def plan_text(project: Project) -> str:
 _Row = tuple[str, str | int, str]
 
 
-def _merged(project: Project) -> list[Value]:
+def _merged(run: Run) -> list[Value]:
     """The values from defaults, from files that the spec extends, and from `--set`."""
-    return [one for one in single_values(project.spec.merged) if one.role != "spec"]
+    return [one for one in single_values(run.spec.merged) if one.role != "spec"]
 
 
 def _sections(plan: Plan) -> list[tuple[str, list[_Row]]]:
@@ -165,11 +163,11 @@ def _with_source(reason: str, source: str) -> str:
     return f"{reason} ({source})" if source else reason
 
 
-def plan_data(project: Project) -> dict[str, Any]:
+def plan_data(run: Run) -> dict[str, Any]:
     """The plan as data. Names and structure are stable across versions."""
     from clusterjobs.foresight.of_project import foresight_json
 
-    plan = project.plan
+    plan = run.plan
     job, placement, batch = plan.job, plan.placement, plan.batch
     shape = placement.shape
     return {
@@ -191,10 +189,10 @@ def plan_data(project: Project) -> dict[str, Any]:
             "global": batch.global_,
         },
         "roles": [role_data(role) for role in plan.roles],
-        "foresight": foresight_json(project),
+        "foresight": foresight_json(run),
         "merged": [
             {"name": one.name, "value": one.value, "origin": one.origin, "from": one.role}
-            for one in _merged(project)
+            for one in _merged(run)
         ],
         "sections": {
             title: [
@@ -210,37 +208,37 @@ def plan_data(project: Project) -> dict[str, Any]:
 # `clusterjobs plan` of a sweep: its points and scripts, and the plan of one point.
 
 
-def show_sweep(project: SweepProject, point: str | None, points: bool, as_json: bool) -> None:
+def show_sweep(run: Run, point: str | None, points: bool, as_json: bool) -> None:
     """Print the plan. `point`: the point to show, by default the first. `points`: only a table."""
-    chosen = project.at(point or "0")
-    show_problems(project.plan_warnings)
+    chosen = run.at(point or "0")
+    show_problems(run.plan_warnings)
     if as_json:
-        print_json({**plan_data(chosen), "sweep": _data(project)})
+        print_json({**plan_data(chosen), "sweep": _data(run)})
     elif points:
-        click.echo(_points_table(project))
+        click.echo(_points_table(run))
     else:
         assert chosen.spec.point
-        click.echo(scripts_table(project))
+        click.echo(scripts_table(run))
         click.echo(f"\nthe point {chosen.spec.point.name}\n{plan_text(chosen)}")
 
 
-def _points_table(project: SweepProject) -> str:
-    head, *rows = point_rows(project.tasks)
+def _points_table(run: Run) -> str:
+    head, *rows = point_rows(run.tasks)
     return table([[printable(cell) for cell in row] for row in (head, *rows)])
 
 
-def _data(project: SweepProject) -> dict[str, Any]:
+def _data(run: Run) -> dict[str, Any]:
     """Names and structure are stable across versions."""
-    files = zip(project.script_names, project.arrays, strict=True)
+    files = zip(run.script_names, run.arrays, strict=True)
     scripts = [
         {"script": file, "points": len(one.table.points), "reason": one.reason}
         for file, one in files
     ]
-    return {"name": project.name, "scripts": scripts, "points": list(_points(project))}
+    return {"name": run.name, "scripts": scripts, "points": list(_points(run))}
 
 
-def _points(project: SweepProject) -> Iterator[dict[str, Any]]:
-    for file, task in project.tasks:
+def _points(run: Run) -> Iterator[dict[str, Any]]:
+    for file, task in run.tasks:
         point = task.point.point
         yield {
             "index": point.index,

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 import click
 
-from clusterjobs.cli.summary import summary, sweep_summary
+from clusterjobs.cli.summary import run_summary
 from clusterjobs.console.options import output_option, set_option, specs_argument, strict_option
 from clusterjobs.console.show import printable, show_problems
 from clusterjobs.console.states import State, state_of, states_table
 from clusterjobs.errors import InputError, Problem
-from clusterjobs.runs.pipeline import Project, load
+from clusterjobs.runs.load import load
 from clusterjobs.runs.write import changed_files, recorded_spec, write_outputs
 
 _EXAMPLES = """\b
@@ -47,19 +47,16 @@ def render(
     if len(specs) > 1:
         return _check_all(_folders(specs, output, check), settings)
     (spec,) = specs
-    project = load(spec, settings)
+    run = load(spec, settings)
     if strict:
-        project.check_strict()
-    outputs = project.outputs()
-    show_problems([*project.warnings, *project.notes])
+        run.check_strict()
+    outputs = run.outputs()
+    show_problems([*run.warnings, *run.notes])
     if check:
         return _check(output, outputs)
     previous = recorded_spec(output)
     changes = write_outputs(output, outputs, force)
-    if isinstance(project, Project):
-        click.echo(summary(project.plan))
-    else:
-        click.echo(sweep_summary(project))
+    click.echo(run_summary(run))
     click.echo()
     for name in outputs:
         click.echo(f"  {output / name}{_note(changes.get(name, 'unchanged'))}")
@@ -67,10 +64,10 @@ def render(
         click.echo(f"  {output / name} (removed: no longer needed)")
     if previous != recorded_spec(output) and previous:
         click.echo(f"\n{output} had the files of {printable(previous)}; -o selects another folder")
-    if added := project.fitted.notice(output):
+    if added := run.fitted.notice(output):
         click.echo(f"\n{added}")
     click.echo()
-    for name in project.script_names:
+    for name in run.script_names:
         click.echo(f"submit it with: sbatch {shlex.quote(str(output / name))}")
     return 0
 
@@ -119,8 +116,8 @@ def _state(
     spec: pathlib.Path, folder: pathlib.Path, settings: tuple[str, ...]
 ) -> tuple[Sequence[Problem], State]:
     try:
-        project = load(spec, settings)
-        outputs, problems = project.outputs(), project.warnings
+        run = load(spec, settings)
+        outputs, problems = run.outputs(), run.warnings
         changes = changed_files(folder, outputs)
     except InputError as error:
         return error.problems, state_of(str(spec), error.problems)

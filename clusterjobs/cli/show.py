@@ -13,7 +13,7 @@ import click
 from clusterjobs.console.options import set_option, spec_argument
 from clusterjobs.console.show import printable, table
 from clusterjobs.errors import InputError
-from clusterjobs.runs.pipeline import read_spec
+from clusterjobs.runs.load import read_spec
 from clusterjobs.spec.layers import Merged
 from clusterjobs.spec.references import as_text
 from clusterjobs.yaml import document as yaml_document

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterjobs.cli.summary import summary, sweep_summary
+from clusterjobs.cli.summary import run_summary
 from clusterjobs.console.options import strict_option, submit_options
 from clusterjobs.console.show import print_json, show_problems
-from clusterjobs.runs.pipeline import Project, load
+from clusterjobs.runs.load import load
 
 if TYPE_CHECKING:
+    from clusterjobs.runs.run import Run
     from clusterjobs.runs.submit.needs import Needs
-    from clusterjobs.runs.submit.points import SubmitOptions, SweepJob
-    from clusterjobs.runs.submit.report import NeedRow
-    from clusterjobs.runs.sweep_project import SweepProject
+    from clusterjobs.runs.submit.points import RunJob, SubmitOptions
 
 
 _EXAMPLES = """\b
@@ -61,93 +59,45 @@ def submit(
     from clusterjobs.runs.submit.one_spec import needs_of  # its imports are for jobs alone
     from clusterjobs.runs.submit.points import SubmitOptions
 
-    project = load(spec, settings)
+    run = load(spec, settings)
     if strict:
-        project.check_strict()
-    needs = None if no_needs else needs_of(project, output, force, sbatch_options)
-    if isinstance(project, Project):
-        if patterns or failed or completed or (dry_run and not needs):
-            raise click.UsageError(f"--points, --failed, --all, --dry-run: {spec} has no sweep")
-        if needs and dry_run:
-            _show_needs(needs.planned(), as_json)
-        else:
-            _submit_one(project, output, force, as_json, sbatch_options, needs)
-        return
+        run.check_strict()
+    needs = None if no_needs else needs_of(run, output, force, sbatch_options)
+    if not run.sweep and (patterns or failed or completed or (dry_run and not needs)):
+        raise click.UsageError(f"--points, --failed, --all, --dry-run: {spec} has no sweep")
     options = SubmitOptions(patterns, completed, failed, yes, sbatch_options)
     if dry_run:
-        _show_dry_run(project, options, as_json, needs)
+        _show_dry_run(run, options, as_json, needs)
+    elif run.sweep:
+        _submit_points(run, output, force, options, as_json, needs)
     else:
-        _submit_points(project, output, force, options, as_json, needs)
+        _submit_job(run, output, force, options, as_json, needs)
 
 
-def _submit_one(
-    project: Project,
+def _submit_job(
+    run: Run,
     output: pathlib.Path,
     force: bool,
+    options: SubmitOptions,
     as_json: bool,
-    sbatch_options: tuple[str, ...],
     needs: Needs | None,
 ) -> None:
-    from clusterjobs.runs.submit.one_spec import submit_job
+    from clusterjobs.runs.submit.one_spec import submit_run
 
-    job = submit_job(project, output, force, sbatch_options, needs)
+    (job,) = submit_run(run, output, force, options, needs=needs).jobs
     if as_json:
-        data = {"job_id": job.job_id, "cluster": job.cluster, "script": str(output / "job.sh")}
+        data = {"job_id": job.job_id, "cluster": job.cluster, "script": str(output / job.script)}
         print_json({**data, **_needs_data(needs)})
         return
-    if needs:
-        _show_needs(needs.rows)
-    click.echo(summary(project.plan))
-    said = (
-        f"submitted job {job.job_id}"
-        if job.job_id is not None
-        else "submitted, but sbatch printed no job id"
-    )
-    click.echo(f"\n{said}")
-
-
-# ------------------------------------------------------------------ needs
-
-
-def _show_needs(rows: Sequence[NeedRow], as_json: bool = False) -> None:
-    from clusterjobs.runs.submit.report import needs_data, needs_table
-
-    if as_json:
-        print_json({"needs": needs_data(rows)})
-    elif rows:
-        click.echo(f"{needs_table(rows)}\n")
-
-
-def _needs_data(needs: Needs | None) -> dict[str, Any]:
-    if needs is None:
-        return {}
-    from clusterjobs.runs.submit.report import needs_data
-
-    return {"needs": needs_data(needs.rows)}
-
-
-# ------------------------------------------------------------------ sweeps
-
-
-def _show_dry_run(
-    project: SweepProject, options: SubmitOptions, as_json: bool, needs: Needs | None
-) -> None:
-    from clusterjobs.runs.submit.points import chosen_now
-    from clusterjobs.runs.submit.report import chosen_data, chosen_table
-
-    show_problems(project.warnings)
-    chosen = chosen_now(project, options)
-    if needs and chosen.names:
-        needs.rows = needs.planned()
-    if as_json:
-        print_json({**chosen_data(project, chosen), **_needs_data(needs)})
-    else:
-        _show_needs(needs.rows if needs else [])
-        click.echo(chosen_table(chosen, options))
+    _show_needs(needs)
+    click.echo(f"{run_summary(run)}\n")
+    is_known = job.job_id is not None
+    said = f"submitted job {job.job_id}" if is_known else "submitted, but sbatch printed no job id"
+    click.echo(said)
 
 
 def _submit_points(
-    project: SweepProject,
+    run: Run,
     output: pathlib.Path,
     force: bool,
     options: SubmitOptions,
@@ -155,20 +105,50 @@ def _submit_points(
     needs: Needs | None,
 ) -> None:
     from clusterjobs.runs.submit import report
-    from clusterjobs.runs.submit.one_spec import submit_points
+    from clusterjobs.runs.submit.one_spec import submit_run
     from clusterjobs.runs.submit.points import matching
 
-    def submitted(job: SweepJob) -> None:
+    def submitted(job: RunJob) -> None:
         click.echo(report.job_line(job), err=as_json)  # at once: the next one may fail
 
     if as_json:
-        done = submit_points(project, output, force, options, submitted, needs)
-        print_json({**report.submission_data(project, done, output), **_needs_data(needs)})
+        done = submit_run(run, output, force, options, submitted, needs)
+        print_json({**report.submission_data(run, done, output), **_needs_data(needs)})
         return
-    matching(project, options)  # a wrong pattern is the only output
-    click.echo(f"{sweep_summary(project)}\n")
-    done = submit_points(project, output, force, options, submitted, needs)
+    matching(run, options)  # a wrong pattern is the only output
+    click.echo(f"{run_summary(run)}\n")
+    done = submit_run(run, output, force, options, submitted, needs)
     if needs and done.jobs:
         click.echo()
-        _show_needs(needs.rows)
+        _show_needs(needs)
     click.echo(report.submission_text(done))
+
+
+def _show_dry_run(run: Run, options: SubmitOptions, as_json: bool, needs: Needs | None) -> None:
+    from clusterjobs.runs.submit.points import chosen_now
+    from clusterjobs.runs.submit.report import chosen_data, chosen_table
+
+    if run.sweep:
+        show_problems(run.warnings)
+    chosen = chosen_now(run, options) if run.sweep else None
+    if needs and (chosen is None or chosen.names):
+        needs.rows = needs.planned()
+    if as_json:
+        print_json({**(chosen_data(run, chosen) if chosen else {}), **_needs_data(needs)})
+        return
+    _show_needs(needs)
+    if chosen:
+        click.echo(chosen_table(chosen, options))
+
+
+def _show_needs(needs: Needs | None) -> None:
+    from clusterjobs.runs.submit.report import needs_table
+
+    if needs and needs.rows:
+        click.echo(f"{needs_table(needs.rows)}\n")
+
+
+def _needs_data(needs: Needs | None) -> dict[str, Any]:
+    from clusterjobs.runs.submit.report import needs_data
+
+    return {"needs": needs_data(needs.rows)} if needs else {}

@@ -11,7 +11,7 @@ from clusterjobs.slurm.time import in_words, seconds_of
 from clusterjobs.spec.references import show
 
 if TYPE_CHECKING:
-    from clusterjobs.runs.sweep_project import SweepProject
+    from clusterjobs.runs.run import Run
 
 
 def summary(plan: Plan) -> str:
@@ -40,17 +40,17 @@ def summary(plan: Plan) -> str:
     return table([(f"{name}:", value) for name, value in rows])
 
 
-def sweep_summary(project: SweepProject) -> str:
-    """The points and scripts of a sweep, and the job of its first point."""
-    first = project.points[0]
-    return f"{scripts_table(project)}\n\nthe first point, {first.point.name}\n{summary(first.plan)}"
+def run_summary(run: Run) -> str:
+    """The job; of a sweep, its points and scripts, and the job of its first point."""
+    first = f"{scripts_table(run)}\n\nthe first point, {run.points[0].point.name}\n"
+    return f"{first if run.sweep else ''}{summary(run.plan)}"
 
 
-def scripts_table(project: SweepProject) -> str:
+def scripts_table(run: Run) -> str:
     """The number of points in each script, and why it is a script of its own."""
-    arrays, files = project.arrays, project.script_names
+    arrays, files = run.arrays, run.script_names
     scripts = "one script" if len(files) == 1 else f"{len(files)} scripts"
-    rows = [("sweep:", f"{project.name}: {counted(len(project.points), 'point')} in {scripts}")]
+    rows = [("sweep:", f"{run.name}: {counted(len(run.points), 'point')} in {scripts}")]
     if len(files) > 1:
         for file, array in zip(files, arrays, strict=True):
             points = counted(len(array.table.points), "point")

@@ -22,7 +22,8 @@ from clusterjobs.report.read import blocks_of, formats_of
 from clusterjobs.report.run import Job
 from clusterjobs.runs.folders import job_folders
 from clusterjobs.runs.job_folders import logs_folder
-from clusterjobs.runs.pipeline import Project, load_project
+from clusterjobs.runs.load import load_first
+from clusterjobs.runs.run import Run
 from clusterjobs.runs.write import write_outputs
 from clusterjobs.spec.load import Spec
 from clusterjobs.spec.references import as_text
@@ -90,59 +91,58 @@ def _own_folders(spec: Spec) -> list[str]:
     return [f"checkpoints.path={written.rstrip('/')}{SUFFIX}"]
 
 
-def short_project(
-    spec: pathlib.Path, settings: Sequence[str], steps: int, nodes: int | None
-) -> Project:
+def short_run(spec: pathlib.Path, settings: Sequence[str], steps: int, nodes: int | None) -> Run:
     """The short job. Raises InputError."""
-    whole = load_project(spec, settings)
+    whole = load_first(spec, settings)
     more = short_settings(whole.spec, job_of(whole), steps, nodes)
-    return load_project(spec, [*settings, *more])
+    return load_first(spec, [*settings, *more])
 
 
-def job_of(project: Project) -> ForeseenJob:
-    """The job of a project; CPUs count as GPUs where a node has none. Raises InputError."""
-    facts, configs = project.source.facts, project.configs
-    found = foreseen_job(project.plan, project.spec, facts, configs, with_cpus=True)
+def job_of(run: Run) -> ForeseenJob:
+    """The job of a run; CPUs count as GPUs where a node has none. Raises InputError."""
+    facts, configs = run.source.facts, run.configs
+    found = foreseen_job(run.plan, run.spec, facts, configs, with_cpus=True)
     if isinstance(found, Unknown):
-        raise one_problem(found.why, project.spec.source.locate(()), hint=found.hint)
+        raise one_problem(found.why, run.spec.source.locate(()), hint=found.hint)
     return found
 
 
-def write(project: Project, output: pathlib.Path, force: bool) -> None:
+def write(run: Run, output: pathlib.Path, force: bool) -> None:
     """Write the files of the short job. Raises InputError."""
-    write_outputs(output, project.outputs(), force)
+    write_outputs(output, run.outputs(), force)
 
 
 def of_run(
-    spec: pathlib.Path, project: Project, output: pathlib.Path, force: bool
+    spec: pathlib.Path, run: Run, output: pathlib.Path, force: bool
 ) -> tuple[int, Measurement | None]:
     """Submit the short job, follow it, and read its log; the job's exit code."""
-    from clusterjobs.cli.run import run_job
+    from clusterjobs.runs.follow.run import run_to_the_end
+    from clusterjobs.runs.submit.points import SubmitOptions
 
-    code = run_job(spec, project, output, force, ())
+    code = run_to_the_end(spec, run, output, force, SubmitOptions())
     if code:
         return code, None
-    logs = logs_folder(as_text(project.spec.experiment.logs.path))
-    own = [one for one in job_folders(logs) if one.plan.get("name") == project.plan.job.name]
+    logs = logs_folder(as_text(run.spec.experiment.logs.path))
+    own = [one for one in job_folders(logs) if one.plan.get("name") == run.plan.job.name]
     if not own:
         raise one_problem(f"the short job left no folder in {logs}", hint="see its log, and --log")
     log = own[-1].path / "job.log"
-    return 0, _measurement(project, log)
+    return 0, _measurement(run, log)
 
 
 def of_log(spec: pathlib.Path, settings: Sequence[str], log: pathlib.Path) -> Measurement:
     """A measurement from the log of the job in the spec. Raises InputError."""
-    return _measurement(load_project(spec, settings), log)
+    return _measurement(load_first(spec, settings), log)
 
 
-def _measurement(project: Project, log: pathlib.Path) -> Measurement:
-    job = job_of(project)
+def _measurement(run: Run, log: pathlib.Path) -> Measurement:
+    job = job_of(run)
     layout = job.layout
-    formats = formats_of(project.spec.experiment.report)
+    formats = formats_of(run.spec.experiment.report)
     known = Job(batch=layout.global_batch, sequence=job.model.sequence, gpus=layout.gpus)
-    run = make_run(read_log(blocks_of(log), formats), known)
-    if "seconds" not in run.rates:
-        why = run.no_steady_state or "it has no step with a speed"
+    found = make_run(read_log(blocks_of(log), formats), known)
+    if "seconds" not in found.rates:
+        why = found.no_steady_state or "it has no step with a speed"
         hint = "log each step, with samples/s: or step time: ... ms in the line"
         raise one_problem(f"{log}: {why}", hint=hint)
     return Measurement(
@@ -150,11 +150,11 @@ def _measurement(project: Project, log: pathlib.Path) -> Measurement:
         layout.gpus,
         layout.global_batch,
         layout.nodes,
-        run.rates["seconds"].median,
-        run.peak_memory_gib,
-        run.rates["seconds"].count,
+        found.rates["seconds"].median,
+        found.peak_memory_gib,
+        found.rates["seconds"].count,
         datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
-        f"{project.plan.job.cluster}: {job.nodes.node_type}",
+        f"{run.plan.job.cluster}: {job.nodes.node_type}",
     )
 
 
@@ -224,9 +224,9 @@ def calibrate(
     if log:
         found = of_log(spec, settings, log)
     else:
-        project = short_project(spec, settings, steps, nodes)
+        run = short_run(spec, settings, steps, nodes)
         if render:
-            write(project, output, force)
+            write(run, output, force)
             click.echo(f"submit it with: sbatch {output / 'job.sh'}")
             click.echo(
                 f"then: clusterjobs calibrate {spec} --log .../job.log, with its --set values"
@@ -234,7 +234,7 @@ def calibrate(
             return 0
         # With --json, the log of the job goes where messages go.
         with contextlib.redirect_stdout(sys.stderr if as_json else sys.stdout):
-            code, measured = of_run(spec, project, output, force)
+            code, measured = of_run(spec, run, output, force)
         if measured is None:
             click.echo("the short job did not complete: nothing is stored", err=True)
             return code or 1

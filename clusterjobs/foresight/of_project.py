@@ -1,4 +1,4 @@
-"""The foresight of a project: reads what lies beside the spec, and joins it with the plan.
+"""The foresight of a run: reads what lies beside the spec, and joins it with the plan.
 
 Its imports are where they are needed: a plan may cost 10 ms for foresight, and an import 0.5 ms.
 """
@@ -11,37 +11,40 @@ from typing import TYPE_CHECKING, Any
 
 from clusterjobs.console.show import show_problems
 from clusterjobs.errors import InputError, Problem
-from clusterjobs.foresight.job import CPU, Unknown, foreseen_job
+from clusterjobs.foresight.job import CPU, ForeseenJob, Unknown, foreseen_job
 from clusterjobs.sites.folders import MEASUREMENTS_FILE, SiteFolders
 
 if TYPE_CHECKING:
     from clusterjobs.foresight.foresee import Foresight
     from clusterjobs.foresight.measured import Measurement
-    from clusterjobs.runs.pipeline import Project
-    from clusterjobs.runs.sweep_project import SweepProject
+    from clusterjobs.runs.run import Run
 
 
 WRONG_FILES = "prices or measurements of the site cannot be read"
 
 
-def foresight_of(project: Project, with_nearest: bool = True) -> Foresight | Unknown:
+def foresight_of(run: Run, with_nearest: bool = True) -> Foresight | Unknown:
     """The foresight, or why there is none."""
     try:
-        return _foresight_of(project, with_nearest)
+        return _foresight_of(run, with_nearest)
     except InputError as error:  # a wrong price or measurement stops no job
         return Unknown(WRONG_FILES, problems=_as_warnings(error))
 
 
-def _foresight_of(project: Project, with_nearest: bool) -> Foresight | Unknown:
+def _foresight_of(run: Run, with_nearest: bool) -> Foresight | Unknown:
     """The same. Raises InputError for the site's own files."""
-    measured = _measurements(project.site)
-    facts, configs = project.source.facts, project.configs
-    job = foreseen_job(project.plan, project.spec, facts, configs, with_cpus=bool(measured))
-    if isinstance(job, Unknown):
-        return job
+    measured = _measurements(run.site)
+    facts, configs = run.source.facts, run.configs
+    job = foreseen_job(run.plan, run.spec, facts, configs, with_cpus=bool(measured))
+    return job if isinstance(job, Unknown) else _foreseen(run, measured, with_nearest, job)
+
+
+def _foreseen(
+    run: Run, measured: tuple[Measurement, ...], with_nearest: bool, job: ForeseenJob
+) -> Foresight | Unknown:
     from clusterjobs.foresight.foresee import foresee
 
-    found = foresee(job, project.inputs.sites, measured, with_nearest)
+    found = foresee(job, run.inputs.sites, measured, with_nearest)
     if found.measured is None and not job.gpu.family and job.gpu.name.startswith(CPU):
         return Unknown(f"{job.nodes.node_type} has no GPU, and nothing was measured on it")
     return found
@@ -55,23 +58,23 @@ def _measurements(site: SiteFolders) -> tuple[Measurement, ...]:
     return read_measurements(site)
 
 
-def foresight_block(project: Project) -> Iterator[str]:
+def foresight_block(run: Run) -> Iterator[str]:
     """The block of `plan`; nothing if the spec says nothing of a model."""
-    found = foresight_of(project)
+    found = foresight_of(run)
     if not isinstance(found, Unknown):
         from clusterjobs.foresight.text import foresight_text
 
         yield foresight_text(found)
         return
     show_problems(found.problems)
-    if project.spec.experiment.model and project.plan.placement.node_type.gpus:
+    if run.spec.experiment.model and run.plan.placement.node_type.gpus:
         hint = f" ({found.hint})" if found.hint else ""
         yield f"foresight\n  unknown: {found.why}{hint}"
 
 
-def foresight_json(project: Project) -> dict[str, Any] | None:
+def foresight_json(run: Run) -> dict[str, Any] | None:
     """The value of `foresight` in `plan --json`; null if nothing can be predicted."""
-    found = foresight_of(project)
+    found = foresight_of(run)
     if isinstance(found, Unknown):
         show_problems(found.problems)
         return None
@@ -80,36 +83,27 @@ def foresight_json(project: Project) -> dict[str, Any] | None:
     return foresight_data(found)
 
 
-def warnings_of(project: Project, strict: bool = False) -> tuple[Problem, ...]:
-    """What foresight warns of. With `strict`, a job that does not fit is an error."""
-    found = foresight_of(project, with_nearest=False)
-    if isinstance(found, Unknown):
-        return found.problems
-    from clusterjobs.foresight.text import foresight_warnings
+def warnings_of(run: Run, strict: bool = False) -> tuple[Problem, ...]:
+    """What foresight warns of; a warning of some points names them.
 
-    return tuple(foresight_warnings(found, project.spec, strict))
-
-
-def warnings_of_sweep(project: SweepProject, strict: bool = False) -> tuple[Problem, ...]:
-    """The same for all points; one that some points have names them."""
-    from clusterjobs.foresight.foresee import foresee
-    from clusterjobs.foresight.text import foresight_warnings
-
-    facts, sites = project.source.facts, project.inputs.sites
+    With `strict`, a job that does not fit is an error.
+    """
     points: dict[Problem, list[str]] = {}
     try:
-        measured = _measurements(project.site)
-        once = functools.cache(
-            lambda job: foresee(job, sites, measured, with_nearest=False)
-        )  # most points are alike
-        for point, spec in zip(project.points, project.specs, strict=True):
-            job = foreseen_job(point.plan, spec, facts, project.configs)
-            if not isinstance(job, Unknown):
-                for one in foresight_warnings(once(job), spec, strict):
+        measured = _measurements(run.site)
+        foresee = functools.cache(functools.partial(_foreseen, run, measured, False))
+        for point, spec in zip(run.points, run.specs, strict=True):
+            facts, configs = run.source.facts, run.configs
+            job = foreseen_job(point.plan, spec, facts, configs, with_cpus=bool(measured))
+            found = job if isinstance(job, Unknown) else foresee(job)  # most points are alike
+            if not isinstance(found, Unknown):
+                from clusterjobs.foresight.text import foresight_warnings
+
+                for one in foresight_warnings(found, spec, strict):
                     points.setdefault(one, []).append(point.point.name)
     except InputError as error:
         return _as_warnings(error)
-    every = len(project.points)
+    every = len(run.points)
     return tuple(
         one if len(names) == every else one._replace(points=tuple(names))
         for one, names in points.items()

@@ -24,7 +24,7 @@ from clusterjobs.lab import rank_probe
 from clusterjobs.lab.lab import Lab, running_lab
 from clusterjobs.lab.selection import say
 from clusterjobs.lab.shape import LabSpec, lab_spec
-from clusterjobs.runs.pipeline import Project
+from clusterjobs.runs.run import Run
 from clusterjobs.runs.spec_files import SpecFiles
 from clusterjobs.sections.render import render_script
 from clusterjobs.sections.resolve import resolve
@@ -114,61 +114,59 @@ _MODULE = "() { printf 'the lab has no modules: module %s\\n' \"$*\"\n}"
 
 def run_in_lab(tests: Sequence[SiteTest]) -> Iterator[tuple[str, str]]:
     """The name and the result of each test, as it is known: passed, failed or skipped."""
-    by_shape: dict[LabSpec, list[tuple[SiteTest, Project]]] = {}
+    by_shape: dict[LabSpec, list[tuple[SiteTest, Run]]] = {}
     for test in tests:
         try:
-            project = test.load()
+            run = test.load()
         except InputError:
             continue  # the render has reported it
-        if why := _unfit(project):
+        if why := _unfit(run):
             say(f"{test.name}: not started in a lab: {why}")
             yield test.name, "skipped"
         else:
-            by_shape.setdefault(_lab_shape(project), []).append((test, project))
+            by_shape.setdefault(_lab_shape(run), []).append((test, run))
     for shape, fit in by_shape.items():
         yield from _run_all(shape, fit)
 
 
-def _run_all(
-    shape: LabSpec, tests: Sequence[tuple[SiteTest, Project]]
-) -> Iterator[tuple[str, str]]:
+def _run_all(shape: LabSpec, tests: Sequence[tuple[SiteTest, Run]]) -> Iterator[tuple[str, str]]:
     """The results of tests that a lab of one shape can run."""
     with tempfile.TemporaryDirectory(prefix="clusterjobs-lab-") as name:
         folder = pathlib.Path(name)
         say(f"starting a lab of {len(shape.nodes)} nodes of {shape.cluster}")
         with running_lab(shape, folder / "lab", say=say) as lab:
-            for number, (test, project) in enumerate(tests):
-                problems = _problems(project, lab, folder / str(number))
+            for number, (test, run) in enumerate(tests):
+                problems = _problems(run, lab, folder / str(number))
                 for problem in problems:
                     click.echo(f"{test.name}: {problem}", err=True)
                 yield test.name, "failed" if problems else "passed"
 
 
-def _unfit(project: Project) -> str:
-    launcher = project.plan.launch.launcher.name
+def _unfit(run: Run) -> str:
+    launcher = run.plan.launch.launcher.name
     if launcher == "torchrun" and shutil.which("torchrun") is None:
         return "this machine has no torchrun"
     return "" if launcher in ("srun", "torchrun") else f"{launcher} cannot start our program"
 
 
-def _lab_shape(project: Project) -> LabSpec:
-    return lab_spec(project.source.shape(), _NODES, project.plan.placement.partition)
+def _lab_shape(run: Run) -> LabSpec:
+    return lab_spec(run.source.shape(), _NODES, run.plan.placement.partition)
 
 
-def _problems(project: Project, lab: Lab, folder: pathlib.Path) -> list[str]:
+def _problems(run: Run, lab: Lab, folder: pathlib.Path) -> list[str]:
     folder.mkdir()
     try:
-        return list(_broken_promises(project, lab, folder))
+        return list(_broken_promises(run, lab, folder))
     except InputError as error:  # sbatch refuses the script
         return [problem.what for problem in error.problems]
     except TimeoutError as error:
         return [f"its job does not end: {error}"]
 
 
-def _broken_promises(project: Project, lab: Lab, folder: pathlib.Path) -> Iterator[str]:
+def _broken_promises(run: Run, lab: Lab, folder: pathlib.Path) -> Iterator[str]:
     """Of two jobs: one whose ranks end well, and one whose last rank fails."""
-    shape, launcher = project.plan.placement.shape, project.plan.launch.launcher
-    code, log = _run(project, lab, folder / "well", 0)
+    shape, launcher = run.plan.placement.shape, run.plan.launch.launcher
+    code, log = _run(run, lab, folder / "well", 0)
     yield from broken_promises(
         read_records(folder / "well"),
         min(shape.nodes, _NODES),
@@ -178,21 +176,21 @@ def _broken_promises(project: Project, lab: Lab, folder: pathlib.Path) -> Iterat
     if code:
         yield f"the ranks have not failed, but the job has, with exit code {code}:\n{log}"
         return
-    code, _ = _run(project, lab, folder / "failing", _FAILURE)
+    code, _ = _run(run, lab, folder / "failing", _FAILURE)
     if not code:
         yield f"a rank has failed with exit code {_FAILURE}, but the job has ended with 0"
 
 
-def _run(project: Project, lab: Lab, folder: pathlib.Path, last_code: int) -> tuple[int, str]:
+def _run(run: Run, lab: Lab, folder: pathlib.Path, last_code: int) -> tuple[int, str]:
     """The exit code of the job of our program, and the end of its log."""
     folder.mkdir()
-    _, config = project.inputs.cluster
+    _, config = run.inputs.cluster
     (folder / _CONFIG).write_text(config, encoding="utf-8")
     spec = folder / "spec.yaml"
-    spec.write_text(yaml.safe_dump(_spec(project, folder, last_code)), encoding="utf-8")
+    spec.write_text(yaml.safe_dump(_spec(run, folder, last_code)), encoding="utf-8")
     files = SpecFiles(spec, SiteFolders())  # no defaults of the site: they are not its templates
     plan = resolve(files.load(), files.cluster(_CONFIG).source.facts)
-    script = render_script(plan, project.inputs._replace(spec=(str(spec), files.text)))
+    script = render_script(plan, run.inputs._replace(spec=(str(spec), files.text)))
     (folder / "job.sh").write_text(script.text, encoding="utf-8")
     environment = {**os.environ, "BASH_FUNC_module%%": _MODULE}
     job = lab.sbatch(folder / "job.sh", env=environment, cwd=folder)
@@ -206,9 +204,9 @@ def _run(project: Project, lab: Lab, folder: pathlib.Path, last_code: int) -> tu
     return end.exit_code, "\n".join(f"    {line}" for line in lines[-10:])
 
 
-def _spec(project: Project, folder: pathlib.Path, last_code: int) -> dict[str, object]:
+def _spec(run: Run, folder: pathlib.Path, last_code: int) -> dict[str, object]:
     """A spec of the same placement and launcher, whose command is our program."""
-    placement, launch = project.plan.placement, project.plan.launch
+    placement, launch = run.plan.placement, run.plan.launch
     return {
         "name": "launch-contract",
         "cluster": _CONFIG,

@@ -103,13 +103,13 @@ def script_for(job: Path, output: Path, settings: Sequence[str], lab: LabFolder)
             raise click.UsageError("--set changes a spec, but this is a script")
         return job
     from clusterjobs.console.show import show_problems
-    from clusterjobs.runs.pipeline import load_project
+    from clusterjobs.runs.load import load_first
     from clusterjobs.runs.write import write_outputs
 
-    project = load_project(job, settings)
-    outputs = project.outputs()
-    show_problems(project.warnings)
-    _bring_buckets(project.plan, lab)
+    run = load_first(job, settings)
+    outputs = run.outputs()
+    show_problems(run.warnings)
+    _bring_buckets(run.plan, lab)
     write_outputs(output, outputs, force=False)
     return output / "job.sh"
 

@@ -31,7 +31,7 @@ from clusterjobs.report.make_run import make_run
 from clusterjobs.report.run import Job, RecordedAttempt, Run
 from clusterjobs.report.targets import Target
 from clusterjobs.runs.folders import digest_of, read_plan
-from clusterjobs.runs.pipeline import Project, load
+from clusterjobs.runs.load import load
 from clusterjobs.runs.records import Attempt, read_folder, unrecorded_attempts
 from clusterjobs.runs.spec_files import SpecFiles
 from clusterjobs.spec.keys.report import Report
@@ -132,26 +132,19 @@ def _patterns(spec: pathlib.Path) -> Report | None:
 def _planned(spec: pathlib.Path) -> dict[str, Planned]:
     """By the digest of a point, "" for a spec without a sweep."""
     try:
-        project = load(spec, (), to_write=False)
+        run = load(spec, (), to_write=False)
     except InputError:
         return {}
-    if isinstance(project, Project):
-        plans = [("", project.inputs.content, project.plan, project.spec)]
-    else:
-        plans = [
-            (digest_of(one.point.name), one.content, one.plan, loaded)
-            for one, loaded in zip(project.points, project.specs, strict=True)
-        ]
-    facts, sites = project.source.facts, project.inputs.sites
+    facts, sites = run.source.facts, run.inputs.sites
     return {
-        digest: Planned(
-            content,
-            plan.placement.shape,
+        digest_of(one.point.name) if run.sweep else "": Planned(
+            one.content,
+            one.plan.placement.shape,
             loaded.experiment.batch.global_ if loaded.experiment.batch else None,
-            foreseen_job(plan, loaded, facts, project.configs, True),
+            foreseen_job(one.plan, loaded, facts, run.configs, True),
             sites,
         )
-        for digest, content, plan, loaded in plans
+        for one, loaded in zip(run.points, run.specs, strict=True)
     }
 
 

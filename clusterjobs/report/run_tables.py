@@ -16,7 +16,7 @@ from clusterjobs.report.logs.flight_recorder import MOST_BYTES, Dump, hang, read
 from clusterjobs.report.logs.records import Log
 from clusterjobs.report.run import Run
 from clusterjobs.report.tables import Table, share
-from clusterjobs.runs.pipeline import Project, load
+from clusterjobs.runs.load import load
 
 # ------------------------------------------------------------------ predicted
 #
@@ -25,10 +25,10 @@ from clusterjobs.runs.pipeline import Project, load
 
 def predicted_for(spec: pathlib.Path) -> Predicted:
     """The prediction. Raises InputError if the spec is wrong, or nothing can be predicted."""
-    project = load(spec, (), to_write=False)
-    if not isinstance(project, Project):
+    planned = load(spec, (), to_write=False)
+    if planned.sweep:
         raise one_problem(f"--against {spec}: it has a sweep", hint="name a spec without a sweep")
-    found = foresight_of(project, with_nearest=False)
+    found = foresight_of(planned, with_nearest=False)
     if isinstance(found, Unknown):
         show_problems(found.problems)
         raise one_problem(f"--against {spec}: {found.why}", hint=found.hint)

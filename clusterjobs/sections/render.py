@@ -152,6 +152,7 @@ def render_script(plan: Plan, inputs: Inputs, table: PointTable | None = None) -
 def template_context(plan: Plan, inputs: Inputs, table: PointTable | None = None) -> dict[str, Any]:
     """The variables of the templates: one per section of the plan."""
     record = plan_json(plan, inputs)
+    table = table if table and table.columns else None  # a job of its own has no columns
     if table:
         record, table = joined_records(table, inputs)
     return {

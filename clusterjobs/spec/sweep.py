@@ -316,8 +316,11 @@ class Found(NamedTuple):
 def of_points(found: Iterable[Found], total: int) -> list[Problem]:
     """Each problem once, with the names of its points; without names if all `total` have it.
 
-    Problems of one value whose texts differ in numbers alone are the same.
+    Problems of one value whose texts differ in numbers alone are the same. Those of a single point
+    stay as they are.
     """
+    if total == 1:
+        return [problem for one in found for problem in one.problems]
     first: dict[Problem, Problem] = {}
     names: dict[Problem, list[str]] = {}
     for point, problems in found:

@@ -133,12 +133,12 @@ def _about_wrapping(config: Config) -> list[Problem]:
 
 def _check_spec(file: pathlib.Path, options: _Options) -> list[Problem]:
     from clusterjobs.clusters.parallelcluster.source import ConfigFiles, ConfigSource
-    from clusterjobs.runs.pipeline import load  # includes all checks of the plan
+    from clusterjobs.runs.load import load  # includes all checks of the plan
 
-    project = load(file, options.settings)
-    outputs = project.outputs()
-    found = [*project.warnings, *project.notes, *_check_shell(outputs, project.script_names)]
-    source, fitted = project.source, project.fitted
+    run = load(file, options.settings)
+    outputs = run.outputs()
+    found = [*run.warnings, *run.notes, *_check_shell(outputs, run.script_names)]
+    source, fitted = run.source, run.fitted
     if isinstance(source, ConfigSource) and isinstance(fitted, ConfigFiles) and fitted.data:
         found += _validate_config(source.document, (), fitted.data, options)
     return found

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from clusterjobs.errors import Problem
-from clusterjobs.runs.pipeline import independent
+from clusterjobs.runs.load import independent
 
 SPEC = """\
 name: a

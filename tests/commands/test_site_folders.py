@@ -15,7 +15,7 @@ from test_bad_specs import as_ordinary_user, unprivileged_folder
 
 from clusterjobs import resources
 from clusterjobs.lab.selection import read_shape
-from clusterjobs.runs.pipeline import load_project
+from clusterjobs.runs.load import load_first
 from clusterjobs.sites import folders as site_folders
 from clusterjobs.sites.folders import SiteFolders
 
@@ -101,8 +101,8 @@ def test_a_home_that_this_user_may_not_enter_holds_no_folder(
 
 def test_a_caller_can_replace_the_site_folders(folders: dict[str, pathlib.Path]) -> None:
     (folders["site"] / "defaults.yaml").write_text("all: {nodes: 2}\n")
-    found, none = load_project(pathlib.Path("exp.yaml")), SiteFolders()
-    without = load_project(pathlib.Path("exp.yaml"), site=none)
+    found, none = load_first(pathlib.Path("exp.yaml")), SiteFolders()
+    without = load_first(pathlib.Path("exp.yaml"), site=none)
     assert (found.plan.placement.shape.nodes, without.plan.placement.shape.nodes) == (2, 1)
     assert without.site == none
 

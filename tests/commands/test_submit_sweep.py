@@ -71,9 +71,9 @@ def end(name: str, job_id: str, reason: str = "completed") -> None:
 
 
 def plan_points() -> list[dict[str, Any]]:
-    from clusterjobs.runs.pipeline import load
+    from clusterjobs.runs.load import load
 
-    points = load(pathlib.Path("exp.yaml")).points  # type: ignore[union-attr]
+    points = load(pathlib.Path("exp.yaml")).points
     return [{"name": one.point.name, "content": one.content} for one in points]
 
 

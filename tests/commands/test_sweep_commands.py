@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from clusterjobs.runs import missing_inputs as missing
-from clusterjobs.runs import sweep_project as sweep_plans
+from clusterjobs.runs import run as runs
 
 Run = Callable[..., Any]
 SPEC = {
@@ -180,7 +180,7 @@ def test_files_are_looked_up_once_for_all_points(
         calls.append(plan)
         return missing.missing_inputs(plan)
 
-    monkeypatch.setattr(sweep_plans, "missing_inputs", counted)
+    monkeypatch.setattr(runs, "missing_inputs", counted)
     write(sweep={"grid": {"env.LR": list(range(50))}})
     assert clusterjobs("render", "exp.yaml").code == 0
     assert len(calls) == 1

@@ -17,7 +17,7 @@ from clusterjobs.clusters.parallelcluster.facts import cluster_facts
 from clusterjobs.clusters.parallelcluster.read import read_cluster
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.frameworks import option_models
-from clusterjobs.runs.pipeline import load_project
+from clusterjobs.runs.load import load_first
 from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.resolve import resolve
 from clusterjobs.spec.load import load_spec
@@ -75,7 +75,7 @@ def check_composed(plan: Plan, files: dict[str, str]) -> None:
 
 
 def test_the_example_and_its_own_files_are_taken_by_the_parser() -> None:
-    plan = load_project(EXAMPLES / "gpt-neox-2node.yaml").plan
+    plan = load_first(EXAMPLES / "gpt-neox-2node.yaml").plan
     names = ("small.yml", "local_setup.yml")
     check_composed(plan, {name: (EXAMPLES / "configs" / name).read_text() for name in names})
     assert plan.batch
@@ -84,7 +84,7 @@ def test_the_example_and_its_own_files_are_taken_by_the_parser() -> None:
 
 
 def test_the_command_is_deepy_with_the_files_and_ours_behind_them() -> None:
-    plan = load_project(EXAMPLES / "gpt-neox-2node.yaml").plan
+    plan = load_first(EXAMPLES / "gpt-neox-2node.yaml").plan
     assert plan.launch.words == (
         *("python3", "deepy.py", "train.py", "-d", "configs", "small.yml"),
         "local_setup.yml",

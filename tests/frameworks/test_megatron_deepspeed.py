@@ -11,7 +11,7 @@ import pytest
 from parsers import FlagError, megatron_arguments
 from plans import plan_of, problems_of
 
-from clusterjobs.runs.pipeline import load_project
+from clusterjobs.runs.load import load_first
 from clusterjobs.sections.plan import Plan
 from clusterjobs.spec.references import show
 
@@ -28,7 +28,7 @@ SMALL: dict[str, Any] = {
 
 
 def example(name: str) -> Plan:
-    return load_project(EXAMPLES / f"{name}.yaml").plan
+    return load_first(EXAMPLES / f"{name}.yaml").plan
 
 
 def config_of(plan: Plan) -> dict[str, Any]:

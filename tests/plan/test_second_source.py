@@ -20,12 +20,14 @@ from clusterjobs.clusters.facts import (
 )
 from clusterjobs.errors import InputError
 from clusterjobs.frameworks import option_models
-from clusterjobs.runs.pipeline import Project
+from clusterjobs.runs.run import Run
 from clusterjobs.sections.plan import Plan
+from clusterjobs.sections.points.arrays import PointPlan
 from clusterjobs.sections.render import Inputs
 from clusterjobs.sections.resolve import resolve
 from clusterjobs.sites.folders import SiteFolders
 from clusterjobs.spec.load import Spec, load_spec
+from clusterjobs.spec.points import Point
 
 DGX = NodeType(
     "dgx-a100",
@@ -109,8 +111,8 @@ def test_a_job_is_planned_of_facts_alone() -> None:
 
 def test_its_job_is_rendered_without_a_word_of_aws() -> None:
     inputs = Inputs(("exp.yaml", ""), ("campus", ""))
-    project = Project(plan_of(), inputs, ByHand(), spec_of(), SiteFolders())
-    outputs = project.outputs()
+    point = PointPlan(Point(0, "tiny", "", {}), plan_of(), "")
+    outputs = Run((spec_of(),), (point,), inputs, ByHand(), SiteFolders()).outputs()
     assert sorted(outputs) == ["job.sh", "manifest.json"]
     script = outputs["job.sh"].partition('\nmain "$@"\n')[0]  # programs for the nodes follow
     assert "#SBATCH --partition=gpu" in script

@@ -21,7 +21,7 @@ from clusterjobs.admin.impact.sides import Side
 from clusterjobs.console.show import format_problem, printable, styled
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.runs.find_specs import Found
-from clusterjobs.runs.pipeline import load
+from clusterjobs.runs.load import load
 from clusterjobs.sites.folders import POLICY_FILE, SiteFolders
 from clusterjobs.sites.policy_check import User
 from clusterjobs.sites.policy_files import supposed_user
@@ -199,8 +199,8 @@ def render_for_comparison(spec: str, site: SiteFolders, owned_as: str = "") -> R
     """
     try:
         user = _owner(owned_as or spec) if site.files(POLICY_FILE) else None
-        project = load(Path(spec), site=site, user=user)
-        return Rendered(project.plan.job.name, project.outputs())
+        run = load(Path(spec), site=site, user=user)
+        return Rendered(run.plan.job.name, run.outputs())
     except InputError as error:
         return _refused(error)
     except Exception as error:  # any: thousands of other specs wait

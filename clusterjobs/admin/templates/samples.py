@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from clusterjobs import resources
 from clusterjobs.admin.site_tests import example_user
 from clusterjobs.errors import InputError, Problem
-from clusterjobs.runs.pipeline import Project, load
+from clusterjobs.runs.load import load
 from clusterjobs.script.site.templates import INSERTION_POINTS, NO_SITE, SiteFile, SiteTemplates
 from clusterjobs.script.site.variables import Shape, merged, shape_of
 from clusterjobs.sections.plan import Plan
@@ -28,7 +28,7 @@ class Sample(NamedTuple):
     plan: Plan
     inputs: Inputs
     script: str
-    table: PointTable | None = None
+    table: PointTable
 
     def rendered(self, templates: SiteTemplates = NO_SITE) -> Script:
         return render_script(self.plan, self.inputs._replace(templates=templates), self.table)
@@ -63,11 +63,8 @@ def site_samples(site: SiteFolders) -> tuple[list[Sample], list[Problem]]:
 
 
 def _sample(name: str, file: pathlib.Path, site: SiteFolders, user: User | None = None) -> Sample:
-    project = load(file, to_write=False, site=site, user=user)
-    inputs = project.inputs._replace(templates=NO_SITE)
-    if isinstance(project, Project):
-        return Sample(name, project.plan, inputs, render_script(project.plan, inputs).text)
-    first = project.arrays[0]
+    run = load(file, to_write=False, site=site, user=user)
+    inputs, first = run.inputs._replace(templates=NO_SITE), run.arrays[0]
     text = render_script(first.plan, inputs, first.table).text
     return Sample(name, first.plan, inputs, text, first.table)
 

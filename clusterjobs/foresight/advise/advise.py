@@ -24,7 +24,7 @@ from clusterjobs.foresight.foresee import NO_NETWORK, OFFLOADED
 from clusterjobs.foresight.formulas.ranking import Candidate, ranked, ties
 from clusterjobs.foresight.job import ForeseenJob, Unknown, foreseen_job
 from clusterjobs.models.records import Layout
-from clusterjobs.runs.pipeline import read_spec
+from clusterjobs.runs.load import read_spec
 from clusterjobs.runs.spec_files import OwnConfigs, SpecFiles
 from clusterjobs.sections.resolve import resolve
 from clusterjobs.sites.folders import read_sites, site_files

@@ -7,7 +7,7 @@ import subprocess
 from typing import NamedTuple
 
 from clusterjobs.errors import one_problem
-from clusterjobs.runs.sweep_project import SweepProject
+from clusterjobs.runs.run import Run
 
 
 class Limits(NamedTuple):
@@ -48,27 +48,25 @@ def _number(text: str | None) -> int | None:
 # ------------------------------------------------------------------ slurm arrays
 #
 # Fits the arrays of a sweep to the limits of the running Slurm.
-#
-# It asks Slurm for its limits; it
 
 
-def fitted_to_slurm(project: SweepProject) -> SweepProject:
-    """The sweep with arrays that Slurm takes.
+def fitted_to_slurm(run: Run) -> Run:
+    """The run with arrays that Slurm takes.
 
     Raises InputError if its points wait each for the same point of another sweep, and are not the
     tasks of their own indexes: Slurm compares tasks (aftercorr), so they would wait for others.
     """
     size = slurm_limits().max_array_size
-    fitted = project.fitting(size)
-    for number, need in enumerate(project.experiment.needs):
+    fitted = run.fitting(size)
+    for number, need in enumerate(run.experiment.needs):
         if need.on == "each" and any(
             task.key and task.task != task.point.point.index for _, task in fitted.tasks
         ):
             most = fitted.max_array_size
             raise one_problem(
                 f"on: each waits for the same task, and an array of this Slurm has at most {most} "
-                f"(MaxArraySize): {len(project.points)} points are several arrays",
-                project.spec.source.locate(("needs", number)),
+                f"(MaxArraySize): {len(run.points)} points are several arrays",
+                run.spec.source.locate(("needs", number)),
                 f"needs[{number}]",
                 "divide the sweep in two specs, or write on: success",
             )

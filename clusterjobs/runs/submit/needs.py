@@ -15,7 +15,8 @@ from clusterjobs.console.show import show_problems
 from clusterjobs.counted import counted
 from clusterjobs.errors import InputError, Problem, in_order, one_problem
 from clusterjobs.runs.folders import digest_of
-from clusterjobs.runs.pipeline import Project, load
+from clusterjobs.runs.load import load
+from clusterjobs.runs.run import Run
 from clusterjobs.runs.states import COMPLETED, PENDING, PointState, counts_in_words
 from clusterjobs.runs.submissions import NeededJob
 from clusterjobs.runs.submit.limits import fitted_to_slurm
@@ -35,7 +36,6 @@ from clusterjobs.runs.submit.needed_jobs import (
 from clusterjobs.runs.submit.one_spec import Say, locked_record, submit_plain
 from clusterjobs.runs.submit.points import SubmitOptions, submit_sweep
 from clusterjobs.runs.submit.report import NeedRow, row_of_others, row_to_submit
-from clusterjobs.runs.sweep_project import SweepProject
 from clusterjobs.runs.write import write_outputs
 from clusterjobs.slurm.queue import by_id, known_jobs, queued_jobs
 from clusterjobs.spec.need_graph import NeedGraph, NeedingSpec, SpecNeed
@@ -56,7 +56,7 @@ class Done(NamedTuple):
     why: str
 
 
-class NeededProject(Protocol):
+class NeededRun(Protocol):
     """A spec that is planned and rendered, so that only sbatch can refuse it."""
 
     def submit(self, waits: tuple[WaitsFor, ...], known: KnownJobs, say: Say) -> Done: ...
@@ -64,7 +64,7 @@ class NeededProject(Protocol):
 
 def prepared(
     specs: Sequence[tuple[NeedingSpec, tuple[str, ...]]], output: pathlib.Path, force: bool
-) -> dict[str, NeededProject]:
+) -> dict[str, NeededRun]:
     """The specs with the names of the points to submit, rendered, by their identities.
 
     Raises InputError with the problems of all of them, before anything is written.
@@ -73,18 +73,18 @@ def prepared(
     problems: list[Problem] = []
     for spec, names in specs:
         try:
-            project = load(pathlib.Path(spec.file))
-            if isinstance(project, Project):
-                found[spec.identity] = _Plain(spec, project)
+            run = load(pathlib.Path(spec.file))
+            if run.sweep:
+                found[spec.identity] = _Sweep(spec, fitted_to_slurm(run), names)
             else:
-                found[spec.identity] = _Sweep(spec, fitted_to_slurm(project), names)
+                found[spec.identity] = _Plain(spec, run)
         except InputError as error:
             problems += error.problems
     if problems:
         raise InputError(in_order(problems))
     folders: set[str] = set()
     for one in found.values():
-        show_problems(one.project.warnings)
+        show_problems(one.run.warnings)
         name = stem = pathlib.Path(one.spec.file).stem
         number = 1
         while name in folders:  # files of one name, in several folders
@@ -96,20 +96,19 @@ def prepared(
 
 
 class _Plain:
-    def __init__(self, spec: NeedingSpec, project: Project) -> None:
-        self.spec, self.project, self.outputs = spec, project, project.outputs()
+    def __init__(self, spec: NeedingSpec, run: Run) -> None:
+        self.spec, self.run, self.outputs = spec, run, run.outputs()
 
     def submit(self, waits: tuple[WaitsFor, ...], known: KnownJobs, say: Say) -> Done:
         """Submit it, unless another user has submitted it meanwhile."""
-        project, before = self.project, known.states[""]
+        before = known.states[""]
         with locked_record(self.spec.spec.experiment, say) as record:
             submissions = read_own_submissions(self.spec)
             now = known_jobs_of(self.spec, submissions, queued_jobs() or {}).states[""]
             if now != before and (now.in_queue or now.state == COMPLETED):
                 return Done({"": now}, (), f"another user submitted job {now.job_id} meanwhile")
-            script = self.outputs["job.sh"]
             (wait,) = waits
-            job = submit_plain(project.plan, project.inputs, script, wait, record, say)
+            job = submit_plain(self.run, self.outputs["job.sh"], wait, record, say)
         if job.job_id is None:
             raise one_problem(f"{self.spec.file}: sbatch accepted the job but printed no job id")
         state = PointState(PENDING, "", str(job.job_id), in_queue=True)
@@ -118,13 +117,13 @@ class _Plain:
 
 
 class _Sweep:
-    def __init__(self, spec: NeedingSpec, project: SweepProject, names: tuple[str, ...]) -> None:
-        self.spec, self.project, self.names = spec, project, names
-        self.outputs = project.outputs()
+    def __init__(self, spec: NeedingSpec, run: Run, names: tuple[str, ...]) -> None:
+        self.spec, self.run, self.names = spec, run, names
+        self.outputs = run.outputs()
 
     def submit(self, waits: tuple[WaitsFor, ...], known: KnownJobs, say: Say) -> Done:
         """Submit the points, except those that another user has submitted meanwhile."""
-        done = submit_sweep(self.project, SubmitOptions(patterns=self.names, waits=waits), say)
+        done = submit_sweep(self.run, SubmitOptions(patterns=self.names, waits=waits), say)
         states = dict(done.chosen.states)
         before = [known.states[name] for name in done.chosen.names]
         for job in done.jobs:
@@ -143,7 +142,7 @@ class Needs:
         self._graph, self._say = graph, say
         self._known = _look(graph)
         self._wanted = _to_submit(graph, self._known)
-        self._projects = prepared(
+        self._prepared = prepared(
             [(one, self._wanted[one.identity]) for one in self._needed() if self._runs(one)],
             output,
             force,
@@ -166,7 +165,7 @@ class Needs:
         """
         for one in self._needed():
             if self._runs(one):
-                self._submit(one, self._projects[one.identity])
+                self._submit(one, self._prepared[one.identity])
             else:
                 self.rows.append(row_of_others(one, self._known[one.identity]))
         return self._waits(self._graph.specs[self._graph.root])
@@ -180,9 +179,9 @@ class Needs:
     def _runs(self, one: NeedingSpec) -> bool:
         return bool(self._wanted[one.identity])
 
-    def _submit(self, one: NeedingSpec, project: NeededProject) -> None:
+    def _submit(self, one: NeedingSpec, run: NeededRun) -> None:
         with self.named_if_it_fails():
-            done = project.submit(self._waits(one), self._known[one.identity], self._say)
+            done = run.submit(self._waits(one), self._known[one.identity], self._say)
         submissions = read_own_submissions(one)
         self._known[one.identity] = KnownJobs(done.states, submissions)
         said = (

@@ -1,7 +1,4 @@
-"""Writes the files of a spec and submits them, without output on stdout.
-
-It is what `submit` and `run` have in common; it must not know their options.
-"""
+"""Writes the files of a run and submits them, without output on stdout."""
 
 from __future__ import annotations
 
@@ -15,23 +12,21 @@ import click
 
 from clusterjobs.console.show import printable, show_problems
 from clusterjobs.errors import one_problem
-from clusterjobs.runs.pipeline import Project
+from clusterjobs.runs.run import Run
 from clusterjobs.runs.submit.limits import fitted_to_slurm
 from clusterjobs.runs.submit.lock import make_logs_folder, submit_lock
 from clusterjobs.runs.submit.needed_jobs import WaitsFor
 from clusterjobs.runs.submit.points import (
+    Chosen,
+    RunJob,
+    RunSubmission,
     SubmitOptions,
-    SweepJob,
-    SweepSubmission,
     chosen_now,
     submit_sweep,
 )
 from clusterjobs.runs.submit.sbatch import Submitted, new_intent, submit_recorded
 from clusterjobs.runs.submit.sbatch import submit as hand_to_sbatch
-from clusterjobs.runs.sweep_project import SweepProject
 from clusterjobs.runs.write import write_outputs
-from clusterjobs.sections.plan import Plan
-from clusterjobs.sections.render import Inputs
 from clusterjobs.spec.experiment import Experiment
 
 if TYPE_CHECKING:
@@ -39,13 +34,13 @@ if TYPE_CHECKING:
 
 
 def needs_of(
-    project: Project | SweepProject,
+    run: Run,
     output: pathlib.Path,
     force: bool,
     sbatch_options: tuple[str, ...],
 ) -> Needs | None:
     """The checked needs of the spec; None if it has none. Raises InputError."""
-    if project.needs is None:
+    if run.needs is None:
         return None
     from clusterjobs.runs.submit.needs import Needs  # most specs do not need this
 
@@ -55,71 +50,67 @@ def needs_of(
                 f"{option} cannot be given for a spec that has needs",
                 hint="write it as needs: [{job: 4711}], or submit with --no-needs",
             )
-    project.outputs()  # what is wrong with the spec itself is known before anything is submitted
-    return Needs(project.needs, output, force, _say)
+    run.outputs()  # what is wrong with the spec itself is known before anything is submitted
+    return Needs(run.needs, output, force, _say)
 
 
-def submit_job(
-    project: Project,
-    output: pathlib.Path,
-    force: bool,
-    sbatch_options: tuple[str, ...],
-    needs: Needs | None = None,
-) -> Submitted:
-    """Submit a spec without a sweep, after what it `needs`. Raises InputError."""
-    script = _write(project, output, force)["job.sh"]
-    if needs:
-        job = _submit_after(needs, project, script, sbatch_options)
-    else:
-        job = hand_to_sbatch(script, sbatch_options, os.environ)
-    _say_all(job.notes)
-    return job
-
-
-def _submit_after(
-    needs: Needs, project: Project, script: str, sbatch_options: tuple[str, ...]
-) -> Submitted:
-
-    (waits,) = needs.submit()
-    with needs.named_if_it_fails(), locked_record(project.spec.experiment, _say) as record:
-        return submit_plain(
-            project.plan, project.inputs, script, waits, record, _say, sbatch_options
-        )
-
-
-def submit_points(
-    project: SweepProject,
+def submit_run(
+    run: Run,
     output: pathlib.Path,
     force: bool,
     options: SubmitOptions,
-    submitted: Callable[[SweepJob], None] = lambda _: None,
+    submitted: Callable[[RunJob], None] = lambda _: None,
     needs: Needs | None = None,
-) -> SweepSubmission:
-    """Submit the points of a sweep that have no result, after what they need.
+) -> RunSubmission:
+    """Write the files and submit the job, after what it needs; of a sweep, the points that have no
+    result.
 
-    `submitted`: called for each job.
+    `submitted`: called for each job. Raises InputError.
     """
-    project = fitted_to_slurm(project)
-    _write(project, output, force)
+    if run.sweep is None:
+        return _submit_job(run, output, force, options, submitted, needs)
+    run = fitted_to_slurm(run)
+    _write(run, output, force)
     if needs:
-        now = chosen_now(project, options)
+        now = chosen_now(run, options)
         if not now.names:  # a point that fails from now on has nothing to wait for yet
-            return SweepSubmission(now, ())
+            return RunSubmission(now, ())
         options = options._replace(waits=needs.submit())
 
-    def note(job: SweepJob) -> None:
+    def note(job: RunJob) -> None:
         _say_all(job.notes)
         submitted(job)
 
     with needs.named_if_it_fails() if needs else nullcontext():
-        return submit_sweep(project, options, _say, note)
+        return submit_sweep(run, options, _say, note)
 
 
-def _write(project: Project | SweepProject, output: pathlib.Path, force: bool) -> dict[str, str]:
+def _submit_job(
+    run: Run,
+    output: pathlib.Path,
+    force: bool,
+    options: SubmitOptions,
+    submitted: Callable[[RunJob], None],
+    needs: Needs | None,
+) -> RunSubmission:
+    script = _write(run, output, force)["job.sh"]
+    if needs:
+        (waits,) = needs.submit()
+        with needs.named_if_it_fails(), locked_record(run.experiment, _say) as record:
+            job = submit_plain(run, script, waits, record, _say, options.sbatch)
+    else:
+        job = hand_to_sbatch(script, options.sbatch, os.environ)
+    _say_all(job.notes)
+    done = RunJob(job.job_id, job.cluster, "job.sh", "", {"": run.name}, job.notes)
+    submitted(done)
+    return RunSubmission(Chosen({}, (run.name,), {}), (done,))
+
+
+def _write(run: Run, output: pathlib.Path, force: bool) -> dict[str, str]:
     """Write the files, and show the warnings."""
-    outputs = project.outputs()
-    show_problems(project.warnings)
-    if added := project.fitted.notice(output):
+    outputs = run.outputs()
+    show_problems(run.warnings)
+    if added := run.fitted.notice(output):
         click.echo(added, err=True)
     write_outputs(output, outputs, force)
     return outputs
@@ -150,8 +141,7 @@ def locked_record(experiment: Experiment, say: Say) -> Iterator[BinaryIO]:
 
 
 def submit_plain(
-    plan: Plan,
-    inputs: Inputs,
+    run: Run,
     script: str,
     waits: WaitsFor,
     record: BinaryIO,
@@ -159,12 +149,13 @@ def submit_plain(
     sbatch: Sequence[str] = (),
 ) -> Submitted:
     """Submit it with a record. Raises InputError."""
-    name = plan.job.name
+    (point,) = run.points
+    name = point.point.name
     intent = new_intent(
-        inputs.spec[0],
+        run.inputs.spec[0],
         array=False,
         points={"": name},
-        content={name: inputs.content},
+        content={name: point.content},
         needs=waits.needs,
     )
-    return submit_recorded(script, plan, (*sbatch, *waits.options()), intent, record, say)
+    return submit_recorded(script, run.plan, (*sbatch, *waits.options()), intent, record, say)

@@ -16,6 +16,7 @@ from clusterjobs.counted import counted
 from clusterjobs.errors import InputError, Problem, one_problem
 from clusterjobs.runs.choose_jobs import points_matching
 from clusterjobs.runs.folders import digest_of, former_points
+from clusterjobs.runs.run import PointTask, Run, RunScript
 from clusterjobs.runs.states import PointState, Wanted, points_to_submit, sweep_states
 from clusterjobs.runs.submissions import Submission, has_token, read_submissions
 from clusterjobs.runs.submit.limits import Limits, slurm_limits
@@ -28,7 +29,6 @@ from clusterjobs.runs.submit.lock import (
 )
 from clusterjobs.runs.submit.needed_jobs import WaitsFor
 from clusterjobs.runs.submit.sbatch import new_intent, submit_recorded
-from clusterjobs.runs.sweep_project import SweepProject, SweepScript, SweepTask
 from clusterjobs.slurm.queue import Queued, as_ranges, by_id, known_jobs
 
 # ------------------------------------------------------------------ checks
@@ -219,7 +219,7 @@ class SubmitOptions(NamedTuple):
     waits: tuple[WaitsFor, ...] = (WaitsFor(),)
 
 
-class SweepJob(NamedTuple):
+class RunJob(NamedTuple):
     """One call of sbatch. `array`: its --array, "" for a single job. `points`: task -> name.
 
     `notes`: what sbatch wrote to stderr.
@@ -253,61 +253,62 @@ class Chosen(NamedTuple):
     former: Mapping[str, str]
 
 
-class SweepSubmission(NamedTuple):
+class RunSubmission(NamedTuple):
     """What was chosen, and the jobs that were submitted."""
 
     chosen: Chosen
-    jobs: tuple[SweepJob, ...]
+    jobs: tuple[RunJob, ...]
 
 
 def submit_sweep(
-    project: SweepProject,
+    run: Run,
     options: SubmitOptions,
     say: Callable[[str], None],
-    submitted: Callable[[SweepJob], None] = lambda _: None,
-) -> SweepSubmission:
+    submitted: Callable[[RunJob], None] = lambda _: None,
+) -> RunSubmission:
     """Submit the missing points under the lock. `submitted` is called after each sbatch.
 
     `say` prints messages while it waits. Raises InputError.
     """
     check_sbatch_options(options.sbatch)
-    folder = make_sweep_folder(project.experiment)
+    folder = make_sweep_folder(run.experiment)
     with submit_lock(folder, say) as record:
         seen = look(folder)
         if seen.queued is None:
             raise one_problem("there is no squeue here", hint=_NO_SLURM)
-        chosen = choose(project, folder, seen, options)
-        if other := _of_another_spec(project, seen, chosen):
+        chosen = choose(run, folder, seen, options)
+        if other := _of_another_spec(run, seen, chosen):
             say(other)
-        calls = tuple(_calls(project, chosen.names, options))
+        calls = tuple(_calls(run, chosen.names, options))
         tasks = sum(call.number_of_tasks for call in calls)
-        name = project.experiment.name
+        name = run.experiment.name
         check_submission(name, chosen.states, chosen.names, tasks, seen, options.yes)
         make_point_folders(folder, chosen.names)
-        if calls and (said := _two_limits(project, chosen)):
+        if calls and (said := _two_limits(run, chosen)):
             say(said)
         jobs = []
         for call in calls:
             jobs.append(call.submit(record, say))
             submitted(jobs[-1])
-        return SweepSubmission(chosen, tuple(jobs))
+        return RunSubmission(chosen, tuple(jobs))
 
 
-def _of_another_spec(project: SweepProject, seen: Seen, chosen: Chosen) -> str:
+def _of_another_spec(run: Run, seen: Seen, chosen: Chosen) -> str:
     """Points in the queue whose values or command are not those of this spec."""
     last = {digest_of(n): text for one in seen.submissions for n, text in one.content.items()}
     count = sum(
         last.get(digest_of(one.point.name), one.content) != one.content
-        for one in project.points
+        for one in run.points
         if chosen.states[one.point.name].in_queue
     )
     said = f"{counted(count, 'point')} in the queue: submitted from another spec, or an earlier one"
     return f"{said}; submit again when these have ended" if count else ""
 
 
-def _two_limits(project: SweepProject, chosen: Chosen) -> str:
+def _two_limits(run: Run, chosen: Chosen) -> str:
     """Slurm has no common limit for two arrays."""
-    most, queued = project.sweep.max_running, sum(one.in_queue for one in chosen.states.values())
+    most = run.sweep and run.sweep.max_running
+    queued = sum(one.in_queue for one in chosen.states.values())
     if not most or not queued:
         return ""
     return (
@@ -319,38 +320,35 @@ def _two_limits(project: SweepProject, chosen: Chosen) -> str:
 _NO_SLURM = "submit from the cluster's head node, or try the lab: clusterjobs lab up small"
 
 
-def chosen_now(project: SweepProject, options: SubmitOptions) -> Chosen:
+def chosen_now(run: Run, options: SubmitOptions) -> Chosen:
     """What `submit_sweep` would choose now; nothing is written."""
-    folder = sweep_folder(project.experiment)
-    return choose(project, folder, look(folder), options)
+    folder = sweep_folder(run.experiment)
+    return choose(run, folder, look(folder), options)
 
 
-def matching(project: SweepProject, options: SubmitOptions) -> Sequence[str] | None:
+def matching(run: Run, options: SubmitOptions) -> Sequence[str] | None:
     """The points that the patterns name; None without patterns. Raises InputError."""
-    indexes = {one.point.name: one.point.index for one in project.points}
-    return points_matching(options.patterns, indexes) if options.patterns else None
+    return points_matching(options.patterns, run.indexes) if options.patterns else None
 
 
-def choose(
-    project: SweepProject, folder: pathlib.Path, seen: Seen, options: SubmitOptions
-) -> Chosen:
+def choose(run: Run, folder: pathlib.Path, seen: Seen, options: SubmitOptions) -> Chosen:
     """The points that `submit_sweep` submits; nothing is written."""
-    points = {one.point.name: one.content for one in project.points}
-    names = matching(project, options)
+    points = {one.point.name: one.content for one in run.points}
+    names = matching(run, options)
     states = sweep_states(folder, points, seen.submissions, seen.queued, seen.ended)
     wanted = Wanted(names, options.completed, options.failed)
     former = former_in_queue(folder, states, seen)
     return Chosen(states, points_to_submit(states, wanted), former)
 
 
-def _calls(project: SweepProject, names: Sequence[str], options: SubmitOptions) -> Iterator[_Call]:
+def _calls(run: Run, names: Sequence[str], options: SubmitOptions) -> Iterator[_Call]:
     """One for each script that has one of the points, and for each group that waits for others."""
     chosen = frozenset(names)
-    for script in project.scripts(chosen) if chosen else ():
+    for script in run.scripts(chosen) if chosen else ():
         for waits in options.waits:
             group = chosen if waits.names is None else chosen & waits.names
             if tasks := [one for one in script.tasks if one.point.point.name in group]:
-                yield _Call(project, script, tasks, options.sbatch, waits)
+                yield _Call(run, script, tasks, options.sbatch, waits)
 
 
 class _Call:
@@ -358,25 +356,26 @@ class _Call:
 
     def __init__(
         self,
-        project: SweepProject,
-        script: SweepScript,
-        tasks: Sequence[SweepTask],
+        run: Run,
+        script: RunScript,
+        tasks: Sequence[PointTask],
         options: Sequence[str],
         waits: WaitsFor,
     ) -> None:
-        self.project, self.script, self.waits = project, script, waits
+        self.run, self.script, self.waits = run, script, waits
         alone = None if script.is_array else tasks[0].point.point.index
         self.sbatch = (*options, *waits.options(alone))
         self.points = {one.key: one.point.point.name for one in tasks}
         self.content = {one.point.point.name: one.point.content for one in tasks}
         self.number_of_tasks = len({one.task for one in tasks})
-        limit = f"%{project.sweep.max_running}" if project.sweep.max_running else ""
+        most = run.sweep and run.sweep.max_running
+        limit = f"%{most}" if most else ""
         self.array = f"{as_ranges(one.task for one in tasks)}{limit}" if script.is_array else ""
 
-    def submit(self, record: BinaryIO, say: Callable[[str], None]) -> SweepJob:
+    def submit(self, record: BinaryIO, say: Callable[[str], None]) -> RunJob:
         """Call sbatch, with a record before and after it."""
         intent = new_intent(
-            self.project.inputs.spec[0],
+            self.run.inputs.spec[0],
             array=self.script.is_array,
             points=self.points,
             content=self.content,
@@ -385,6 +384,4 @@ class _Call:
         options = (*self.sbatch, f"--array={self.array}") if self.array else self.sbatch
         plan = self.script.array.plan
         job = submit_recorded(self.script.text, plan, options, intent, record, say)
-        return SweepJob(
-            job.job_id, job.cluster, self.script.file, self.array, self.points, job.notes
-        )
+        return RunJob(job.job_id, job.cluster, self.script.file, self.array, self.points, job.notes)

@@ -8,21 +8,21 @@ from typing import Any, NamedTuple
 
 from clusterjobs.console.show import printable, table
 from clusterjobs.counted import counted
+from clusterjobs.runs.run import Run
 from clusterjobs.runs.states import COMPLETED, PENDING, PointState, counts_in_words
 from clusterjobs.runs.submit.needed_jobs import BY_NAME, KnownJobs
 from clusterjobs.runs.submit.points import (
     Chosen,
+    RunJob,
+    RunSubmission,
     SubmitOptions,
-    SweepJob,
-    SweepSubmission,
     former_note,
 )
-from clusterjobs.runs.sweep_project import SweepProject
 from clusterjobs.slurm.jobs import in_words
 from clusterjobs.spec.need_graph import NeedingSpec
 
 
-def job_line(job: SweepJob) -> str:
+def job_line(job: RunJob) -> str:
     """One call of sbatch."""
     said = (
         "submitted, but sbatch printed no job id"
@@ -33,7 +33,7 @@ def job_line(job: SweepJob) -> str:
     return f"{said}: {counted(len(job.points), 'point')}{array} ({job.script})"
 
 
-def submission_text(done: SweepSubmission) -> str:
+def submission_text(done: RunSubmission) -> str:
     """Which points were submitted and which were not, by their states."""
     lines = [] if done.jobs else ["nothing to submit"]
     submitted, others = _split(done.chosen)
@@ -53,9 +53,7 @@ def _split(chosen: Chosen) -> tuple[list[PointState], list[PointState]]:
     return submitted, [one for name, one in chosen.states.items() if name not in names]
 
 
-def submission_data(
-    project: SweepProject, done: SweepSubmission, output: pathlib.Path
-) -> dict[str, Any]:
+def submission_data(run: Run, done: RunSubmission, output: pathlib.Path) -> dict[str, Any]:
     """The same as data. Names are stable across versions."""
     jobs = [
         {
@@ -67,10 +65,10 @@ def submission_data(
         }
         for job in done.jobs
     ]
-    return {**chosen_data(project, done.chosen), "jobs": jobs}
+    return {**chosen_data(run, done.chosen), "jobs": jobs}
 
 
-def chosen_data(project: SweepProject, chosen: Chosen) -> dict[str, Any]:
+def chosen_data(run: Run, chosen: Chosen) -> dict[str, Any]:
     """The points with their states before the submission."""
     names = set(chosen.names)
     points = [
@@ -84,7 +82,7 @@ def chosen_data(project: SweepProject, chosen: Chosen) -> dict[str, Any]:
         for name, one in chosen.states.items()
     ]
     former = [{"name": name, "job_id": job_id} for name, job_id in chosen.former.items()]
-    return {"sweep": project.name, "points": points, "former_points": former, "jobs": []}
+    return {"sweep": run.name, "points": points, "former_points": former, "jobs": []}
 
 
 def chosen_table(chosen: Chosen, options: SubmitOptions) -> str:

@@ -1,28 +1,29 @@
-"""Makes a plan and its files from a spec: shared by several commands."""
+"""Loads a run: reads a spec with the files that it names, and plans each of its points."""
 
 from __future__ import annotations
 
-import functools
 import pathlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from clusterjobs.clusters.source import ClusterFiles, ClusterSource
+from clusterjobs.clusters.source import ClusterSource
 from clusterjobs.errors import InputError, Problem, in_order
-from clusterjobs.runs.missing_inputs import missing_inputs, unsafe_logs
+from clusterjobs.runs.run import Run
 from clusterjobs.runs.spec_files import ClusterInput, OwnConfigs, SpecFiles
 from clusterjobs.script.shell_check import code_problems
 from clusterjobs.sections.plan import Plan
-from clusterjobs.sections.render import Inputs, render_outputs
+from clusterjobs.sections.points.arrays import PointPlan
+from clusterjobs.sections.render import Inputs
 from clusterjobs.sections.resolve import resolve
 from clusterjobs.sites.folders import SiteFolders, read_site_templates
 from clusterjobs.sites.policy_files import Policies
 from clusterjobs.spec.load import BrokenSpecError, Spec
+from clusterjobs.spec.points import Point
+from clusterjobs.spec.sweep import Found, of_points
 
 if TYPE_CHECKING:
-    from clusterjobs.runs.sweep_project import SweepProject
     from clusterjobs.sites.policy_check import User
     from clusterjobs.spec.need_graph import NeedGraph
 
@@ -60,76 +61,13 @@ def unfit_problems(source: ClusterSource) -> tuple[Problem, ...]:
     return ()
 
 
-@dataclass(frozen=True)
-class Project:
-    """A spec with its cluster, read and planned. `site`: the site folders that were used.
-
-    `needs`: the specs that it needs; None without any. `configs`: the config files that it names.
-    """
-
-    plan: Plan
-    inputs: Inputs
-    source: ClusterSource
-    spec: Spec
-    site: SiteFolders
-    needs: NeedGraph | None = None
-    configs: OwnConfigs | None = None
-
-    script_names = ("job.sh",)
-
-    @functools.cached_property
-    def fitted(self) -> ClusterFiles:
-        """The files of the cluster's source. Raises InputError if it cannot serve the job."""
-        try:
-            found = self.source.fit(self.plan.links)
-        except InputError as error:
-            raise InputError([*self._of_the_spec, *error.problems]) from None
-        if any(not problem.warning for problem in found.problems):
-            raise InputError([*self._of_the_spec, *found.problems])
-        return found
-
-    @property
-    def warnings(self) -> tuple[Problem, ...]:
-        """Warnings of the plan, of the cluster's files, and about inputs that are missing here."""
-        return (*self._of_the_spec, *(one for one in self.fitted.problems if not one.info))
-
-    @property
-    def notes(self) -> tuple[Problem, ...]:
-        """Notes about the cluster's files."""
-        return tuple(one for one in self.fitted.problems if one.info)
-
-    @functools.cached_property
-    def _of_the_spec(self) -> tuple[Problem, ...]:
-        from clusterjobs.foresight.of_project import warnings_of
-
-        own = (*self.plan.warnings, *missing_inputs(self.plan), *unsafe_logs(self.plan))
-        return (*own, *warnings_of(self))
-
-    def check_strict(self) -> None:
-        """Raise InputError if the job does not fit, which is else a warning."""
-        from clusterjobs.foresight.of_project import warnings_of
-
-        found = warnings_of(self, strict=True)
-        if any(not one.warning for one in found):
-            raise InputError(in_order([*self.plan.warnings, *found]))
-
-    def outputs(self) -> dict[str, str]:
-        """The texts of all files of a render. Raises InputError for missing site values."""
-        outputs = render_outputs(self.plan, self.fitted.files, self.inputs)
-        if self.inputs.templates.overrides():
-            from clusterjobs.script.site.origin import check_bash
-
-            check_bash([outputs["job.sh"]], self.inputs.templates)
-        return outputs
-
-
-def load_project(
+def load_first(
     spec: pathlib.Path,
     settings: Sequence[str] = (),
     to_write: bool = True,
     site: SiteFolders | None = None,
     user: User | None = None,
-) -> Project:
+) -> Run:
     """Read the spec and the files that it names, and make the plan; of a sweep, the first point's.
 
     `to_write`: a cluster config that cannot be written is reported with the spec's problems.
@@ -138,7 +76,8 @@ def load_project(
     """
     loaded, files = read_spec(spec, settings, site, user)
     graph = _needs(files, files.points if loaded.point else [loaded])
-    return _project(loaded, files, settings, to_write, user, graph)
+    run = _plan_points([loaded], (), files, settings, to_write, user, graph)
+    return replace(run, sweep=None)
 
 
 def load(
@@ -147,7 +86,7 @@ def load(
     to_write: bool = True,
     site: SiteFolders | None = None,
     user: User | None = None,
-) -> Project | SweepProject:
+) -> Run:
     """The same with all points of a sweep. Raises InputError with the problems of all of them."""
     files = SpecFiles(spec, site)
     broken: Sequence[Problem] = ()
@@ -157,13 +96,7 @@ def load(
         specs, broken = error.points, error.problems
         if not specs:
             raise with_further_problems(error, files, user) from None
-    graph = _needs(files, specs)
-    if specs[0].point is None:
-        return _project(specs[0], files, settings, to_write, user, graph)
-    from clusterjobs.runs.sweep_project import plan_points  # only for sweeps
-
-    project = plan_points(specs, broken, files, settings, to_write, user)
-    return replace(project, needs=graph)
+    return _plan_points(specs, broken, files, settings, to_write, user, _needs(files, specs))
 
 
 def _needs(files: SpecFiles, points: Sequence[Spec]) -> NeedGraph | None:
@@ -174,25 +107,40 @@ def _needs(files: SpecFiles, points: Sequence[Spec]) -> NeedGraph | None:
     return read_need_graph(files, points)
 
 
-def _project(
-    loaded: Spec,
+def _plan_points(
+    specs: Sequence[Spec],
+    broken: Sequence[Problem],
     files: SpecFiles,
     settings: Sequence[str],
     to_write: bool,
     user: User | None,
     needs: NeedGraph | None,
-) -> Project:
-    cluster = cluster_of(loaded, files)
-    plan = _plan(loaded, cluster.source, files.spec, Policies(files.site, user), to_write)
-    inputs = render_inputs(loaded, files, cluster, settings)
-    configs = OwnConfigs(files.spec)
-    return Project(plan, inputs, cluster.source, loaded, files.site, needs, configs)
+) -> Run:
+    """Plan each point. Raises InputError with the problems of all, `broken` included."""
+    cluster = cluster_of(specs[0], files)
+    source, policies, configs = cluster.source, Policies(files.site, user), OwnConfigs(files.spec)
+    points, found = [], []
+    for one in specs:
+        point = one.point or Point(0, one.experiment.name, "", {})
+        try:
+            plan = plan_spec(one, source, policies, configs.texts(one))
+            points.append(PointPlan(point, plan, configs.content(one)))
+        except InputError as error:
+            found.append(Found(point.name, error.problems))
+        else:
+            found.append(Found(point.name, plan.warnings))
+    if broken or len(points) < len(specs):
+        unfit = unfit_problems(source) if to_write else ()
+        raise InputError(in_order([*broken, *of_points(found, len(specs)), *unfit]))
+    inputs = render_inputs(specs[0], files, cluster, settings, points[0].content)
+    sweep = specs[0].experiment.sweep
+    return Run(tuple(specs), tuple(points), inputs, source, files.site, sweep, needs, configs)
 
 
 def render_inputs(
-    loaded: Spec, files: SpecFiles, cluster: ClusterInput, settings: Sequence[str]
+    loaded: Spec, files: SpecFiles, cluster: ClusterInput, settings: Sequence[str], content: str
 ) -> Inputs:
-    """What the files of a render are made from."""
+    """What the files of a render are made from. `content`: the hash of the first point."""
     return Inputs(
         _named((str(files.spec), files.text)),
         _named(cluster.config),
@@ -201,7 +149,7 @@ def render_inputs(
         tuple(map(_named, loaded.files("default"))),
         tuple(map(_named, loaded.files("base"))),
         read_site_templates(files.site),
-        OwnConfigs(files.spec).content(loaded),
+        content,
     )
 
 
@@ -235,7 +183,7 @@ def _further_problems(
     assert error.rest is not None
     try:
         source = cluster_of(error.rest, files).source
-        _plan(error.rest, source, files.spec, policies, to_write=False)
+        plan_spec(error.rest, source, policies, OwnConfigs(files.spec).texts(error.rest))
     except InputError as found:
         return tuple(independent(found.problems, error.problems))
     return ()
@@ -244,16 +192,6 @@ def _further_problems(
 def cluster_of(loaded: Spec, files: SpecFiles) -> ClusterInput:
     """The cluster that the spec names. Raises InputError."""
     return files.cluster(loaded.experiment.cluster, loaded.source.locate(("cluster",)))
-
-
-def _plan(
-    loaded: Spec, source: ClusterSource, spec: pathlib.Path, policies: Policies, to_write: bool
-) -> Plan:
-    try:
-        return plan_spec(loaded, source, policies, OwnConfigs(spec).texts(loaded))
-    except InputError as error:
-        unfit = unfit_problems(source) if to_write else ()
-        raise InputError(in_order([*error.problems, *unfit])) from None
 
 
 def _named(file: tuple[str, str]) -> tuple[str, str]:

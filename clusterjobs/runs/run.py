@@ -1,0 +1,291 @@
+"""A run: one job, or the jobs of a sweep, read and planned; and the texts of its files."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import io
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from clusterjobs.clusters.source import ClusterFiles, ClusterSource
+from clusterjobs.errors import InputError, Problem, in_order
+from clusterjobs.runs.missing_inputs import fixed_logs, missing_inputs, unsafe_logs
+from clusterjobs.runs.spec_files import OwnConfigs
+from clusterjobs.sections.plan import Plan
+from clusterjobs.sections.points.arrays import PointArray, PointPlan, PointTable, point_arrays
+from clusterjobs.sections.render import Inputs, Script, joined_outputs, render_script
+from clusterjobs.sites.folders import SiteFolders
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.keys.sweep import Sweep
+from clusterjobs.spec.load import Spec
+from clusterjobs.spec.references import as_text
+from clusterjobs.spec.sweep import Found, of_points
+
+if TYPE_CHECKING:
+    from clusterjobs.spec.need_graph import NeedGraph
+
+
+# ------------------------------------------------------------------ files
+#
+# The files of a render: the scripts with their points, and points.csv of a sweep.
+
+
+POINTS = "points.csv"
+
+
+class PointTask(NamedTuple):
+    """A point in a script. `task`: the index in the array; `key`: `3`, or `3.1` for slot 1 of it;
+    "" in a script that is no array."""
+
+    key: str
+    task: int
+    point: PointPlan
+
+
+class RunScript(NamedTuple):
+    """One script of a run: the file's name, the array that it runs, and the text."""
+
+    file: str
+    array: PointArray
+    script: Script
+
+    @property
+    def text(self) -> str:
+        return self.script.text
+
+    @property
+    def is_array(self) -> bool:
+        """Whether it is a job array; else it runs the only point that it has."""
+        return self.array.table.is_array
+
+    @property
+    def tasks(self) -> tuple[PointTask, ...]:
+        """The points with their tasks."""
+        return tasks_of(self.array)
+
+
+def tasks_of(array: PointArray) -> tuple[PointTask, ...]:
+    """The points of an array with their tasks."""
+    table = array.table
+    keys = table.keys if table.is_array else ("",) * len(table.points)
+    return tuple(map(PointTask, keys, table.indexes, table.points))
+
+
+def script_names(count: int) -> tuple[str, ...]:
+    """`job.sh`, or `job-1.sh`, `job-2.sh` ..."""
+    return ("job.sh",) if count == 1 else tuple(f"job-{n}.sh" for n in range(1, count + 1))
+
+
+def points_csv(tasks: Sequence[tuple[str, PointTask]]) -> str:
+    """The table of the points as CSV."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(point_rows(tasks))
+    return text.getvalue()
+
+
+def point_rows(tasks: Sequence[tuple[str, PointTask]]) -> Iterator[tuple[str, ...]]:
+    """Index, name, script, task, and a column for each swept key; the titles first."""
+    keys = list(dict.fromkeys(key for _, task in tasks for key in task.point.point.values))
+    yield ("index", "name", "script", "task", *keys)
+    for file, task in tasks:
+        point = task.point.point
+        values = (shown(point.values[key]) if key in point.values else "" for key in keys)
+        yield (str(point.index), point.name, file, task.key, *values)
+
+
+def shown(value: Any) -> str:
+    """A swept value as in `--set`; lists and mappings as JSON."""
+    return json.dumps(value) if isinstance(value, (dict, list)) else as_text(value)
+
+
+MAX_ARRAY_SIZE = 1001  # of a Slurm with its default settings: one more than the largest index
+
+
+@dataclass(frozen=True)
+class Run:
+    """One job, or the jobs of a sweep, with the cluster; read and planned.
+
+    `specs` and `points` are in the same order; a run without a sweep has one point. `sweep`: None
+    without one, and for a single point of it. `site`: the site folders that were used. `needs`: the
+    specs that it needs; None without any. `configs`: the config files that it names.
+    """
+
+    specs: tuple[Spec, ...]
+    points: tuple[PointPlan, ...]
+    inputs: Inputs
+    source: ClusterSource
+    site: SiteFolders
+    sweep: Sweep | None = None
+    needs: NeedGraph | None = None
+    configs: OwnConfigs | None = None
+    max_array_size: int = MAX_ARRAY_SIZE
+
+    def fitting(self, max_array_size: int | None) -> Run:
+        """The run for a Slurm with this MaxArraySize: None if unknown, 0 if it has no arrays."""
+        if max_array_size is None or max_array_size >= self.max_array_size:
+            return self
+        return replace(self, max_array_size=max(1, max_array_size))
+
+    @property
+    def plan(self) -> Plan:
+        """That of the first point."""
+        return self.points[0].plan
+
+    @property
+    def spec(self) -> Spec:
+        """That of the first point."""
+        return self.specs[0]
+
+    @property
+    def experiment(self) -> Experiment:
+        """That of the first point: for what no point may change."""
+        return self.specs[0].experiment
+
+    @property
+    def name(self) -> str:
+        """The name of the sweep, and of its folder below `logs`; without a sweep, of the job."""
+        return self.plan.sweep.name if self.plan.sweep else self.plan.job.name
+
+    @property
+    def indexes(self) -> dict[str, int]:
+        """The name of each point -> its index."""
+        return {one.point.name: one.point.index for one in self.points}
+
+    def at(self, pattern: str) -> Run:
+        """A run of one point. `pattern`: its index, name, or a part of the name."""
+        from clusterjobs.runs.choose_jobs import one_point  # most runs do not need it
+
+        number = list(self.indexes).index(one_point(pattern, self.indexes))
+        specs, points = self.specs[number : number + 1], self.points[number : number + 1]
+        return replace(self, specs=specs, points=points, sweep=None, needs=None)
+
+    # ------------------------------------------------------------------ problems
+
+    @functools.cached_property
+    def fitted(self) -> ClusterFiles:
+        """The files of the cluster's source for all points. Raises InputError."""
+        links = dict.fromkeys(link for one in self.points for link in one.plan.links)
+        try:
+            found = self.source.fit(tuple(links))
+        except InputError as error:
+            raise InputError([*self._of_the_spec, *error.problems]) from None
+        if any(not problem.warning for problem in found.problems):
+            raise InputError([*self._of_the_spec, *found.problems])
+        return found
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        """Warnings of the plans, of the cluster's files, and about inputs that are missing here."""
+        return (*self._of_the_spec, *(one for one in self.fitted.problems if not one.info))
+
+    @property
+    def notes(self) -> tuple[Problem, ...]:
+        """Notes about the cluster's files."""
+        return tuple(one for one in self.fitted.problems if one.info)
+
+    def check_strict(self) -> None:
+        """Raise InputError if a point does not fit, which is else a warning."""
+        from clusterjobs.foresight.of_project import warnings_of
+
+        found = warnings_of(self, strict=True)
+        if any(not one.warning for one in found):
+            raise InputError(in_order([*self.plan_warnings, *found]))
+
+    @functools.cached_property
+    def plan_warnings(self) -> tuple[Problem, ...]:
+        """Those of the plans, each once; about inputs and folders that are missing or unsafe here;
+        and about limits of arrays."""
+        of_inputs: dict[object, tuple[Problem, ...]] = {}
+        of_logs: dict[str, tuple[Problem, ...]] = {}
+        found = []
+        for one in self.points:
+            plan = one.plan
+            inputs, logs = (plan.job.workdir, plan.staging.inputs), fixed_logs(plan)
+            if inputs not in of_inputs:
+                of_inputs[inputs] = missing_inputs(plan)
+            if logs not in of_logs:
+                of_logs[logs] = unsafe_logs(plan)
+            problems = (*plan.warnings, *of_inputs[inputs], *of_logs[logs])
+            found.append(Found(one.point.name, problems))
+        return (*of_points(found, len(found)), *self._of_arrays())
+
+    @functools.cached_property
+    def _of_the_spec(self) -> tuple[Problem, ...]:
+        from clusterjobs.foresight.of_project import warnings_of
+
+        return (*self.plan_warnings, *warnings_of(self))
+
+    def _of_arrays(self) -> Iterator[Problem]:
+        """Notes about limits that count for each array, if the sweep has several."""
+        if self.sweep is None or len(self.arrays) == 1:
+            return
+        hint = "Slurm has no common limit for several jobs: divide it, or wait for one of them"
+        held = f"holds for each of the {len(self.arrays)} jobs of this sweep"
+        if not any(one.table.is_array for one in self.arrays):
+            held, hint = "has no effect: each point is a job of its own", "remove it"
+        limits = {"max_running": self.sweep.max_running, "max_failed": self.sweep.max_failed}
+        for key, limit in limits.items():
+            where = self.spec.source.locate(("sweep", key))
+            if limit and where:
+                yield Problem(f"{key}: {limit} {held}", where, f"sweep.{key}", hint, warning=True)
+
+    # ------------------------------------------------------------------ files
+
+    @property
+    def script_names(self) -> tuple[str, ...]:
+        """`job.sh`, or `job-1.sh`, `job-2.sh` ..."""
+        return script_names(len(self.arrays))
+
+    @functools.cached_property
+    def arrays(self) -> tuple[PointArray, ...]:
+        """The points of each script."""
+        return self._arrays(self.points)
+
+    @functools.cached_property
+    def tasks(self) -> tuple[tuple[str, PointTask], ...]:
+        """The script and the task of each point, in the order of the points."""
+        rows = [
+            (file, task)
+            for file, array in zip(self.script_names, self.arrays, strict=True)
+            for task in tasks_of(array)
+        ]
+        return tuple(sorted(rows, key=lambda row: row[1].point.point.index))
+
+    def _arrays(self, points: Sequence[PointPlan]) -> tuple[PointArray, ...]:
+        if self.sweep is None:
+            return (PointArray(self.plan, PointTable((), (), self.points, (0,)), ""),)
+        code = "\n".join(one.text for one in self.inputs.templates.files)
+        return point_arrays(points, self.max_array_size, not self.sweep.array, code)
+
+    def scripts(self, names: Collection[str] | None = None) -> tuple[RunScript, ...]:
+        """The scripts that run the points of these names, and perhaps others; None: all points."""
+        is_packed = self.sweep is not None and (self.sweep.per_node or 1) > 1
+        if names is None or not is_packed:  # a packed task runs all of its points
+            return self._scripts
+        return self._rendered(self._arrays([p for p in self.points if p.point.name in names]))
+
+    @functools.cached_property
+    def _scripts(self) -> tuple[RunScript, ...]:
+        return self._rendered(self.arrays)
+
+    def _rendered(self, arrays: Sequence[PointArray]) -> tuple[RunScript, ...]:
+        return tuple(
+            RunScript(file, array, render_script(array.plan, self.inputs, array.table))
+            for file, array in zip(script_names(len(arrays)), arrays, strict=True)
+        )
+
+    def outputs(self) -> dict[str, str]:
+        """The texts of all files of a render. Raises InputError for missing site values."""
+        further = dict(self.fitted.files)
+        scripts = self.scripts()
+        if self.sweep:
+            further[POINTS] = points_csv(self.tasks)
+        if self.inputs.templates.overrides():
+            from clusterjobs.script.site.origin import check_bash  # only with a site's templates
+
+            check_bash([one.text for one in scripts], self.inputs.templates)
+        made = {one.file: (one.array.plan, one.script) for one in scripts}
+        return joined_outputs(made, further, self.inputs)
