@@ -6,7 +6,7 @@ Knows the positions of the spec's values; it must not know what the values mean.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, NoReturn, Protocol, TypeVar
 
 from clusterjobs.errors import InputError, Location, Problem, in_order
 from clusterjobs.yaml.document import Path, dotted
@@ -73,6 +73,11 @@ class Diagnostics:
     def failed(self) -> bool:
         """Whether one of the problems is an error."""
         return any(not problem.warning for problem in self.problems)
+
+    def stop(self) -> NoReturn:
+        """Raise InputError with all problems: what is wrong is needed for everything else."""
+        self.raise_if_failed()
+        raise AssertionError("stopped without a problem")
 
     def raise_if_failed(self) -> None:
         """Raise InputError with all problems, warnings included, if one of them is an error."""

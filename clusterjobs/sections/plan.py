@@ -44,7 +44,7 @@ class Plan(NamedTuple):
     roles: tuple[Role, ...]
     checkpoints: Checkpoints
     restarts: Restarts | None
-    sweep: SweepJob | None
+    points: SweepJob | None
     derived: tuple[Derived, ...]
     warnings: tuple[Problem, ...]
 

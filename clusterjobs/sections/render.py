@@ -21,22 +21,11 @@ from clusterjobs.script.site.templates import (
     site_context,
     with_used_files,
 )
-from clusterjobs.sections.checkpoints.render import checkpoints_context
-from clusterjobs.sections.container.render import container_context
-from clusterjobs.sections.environment.render import environment_context
-from clusterjobs.sections.files.render import files_context
-from clusterjobs.sections.job.render import job_context
-from clusterjobs.sections.launch.render import launch_context
-from clusterjobs.sections.placement.render import placement_context
+from clusterjobs.sections.order import SECTIONS
 from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.points.arrays import PointPlan, PointTable
-from clusterjobs.sections.points.render import points_context
-from clusterjobs.sections.preflight.render import preflight_context
-from clusterjobs.sections.restarts.render import restarts_context
+from clusterjobs.sections.rendering import Rendering
 from clusterjobs.sections.roles.plan import role_data
-from clusterjobs.sections.roles.render import roles_context
-from clusterjobs.sections.staging.render import staging_context
-from clusterjobs.sections.steps.render import steps_context
 from clusterjobs.spec.references import as_text, has_variable, show, variable
 
 # ------------------------------------------------------------------ what a render was made from
@@ -89,9 +78,9 @@ def plan_json(plan: Plan, inputs: Inputs, point: PointPlan | None = None) -> str
     if plan.roles:
         record["roles"] = [role_data(role) for role in plan.roles]
     text = json.dumps(record)
-    if point is None or plan.sweep is None:
+    if point is None or plan.points is None:
         return text
-    return f'{text[:-1]}, "sweep": {json.dumps(plan.sweep.name)}, "point": {_point(point)}}}'
+    return f'{text[:-1]}, "sweep": {json.dumps(plan.points.name)}, "point": {_point(point)}}}'
 
 
 def joined_records(table: PointTable, inputs: Inputs) -> tuple[str, PointTable]:
@@ -155,22 +144,9 @@ def template_context(plan: Plan, inputs: Inputs, table: PointTable | None = None
     table = table if table and table.columns else None  # a job of its own has no columns
     if table:
         record, table = joined_records(table, inputs)
-    return {
-        "job": job_context(plan, inputs.spec[0], inputs.settings),
-        "placement": placement_context(plan),
-        "environment": environment_context(plan),
-        "files": files_context(plan, record),
-        "checkpoints": checkpoints_context(plan),
-        "preflight": preflight_context(plan),
-        "staging": staging_context(plan),
-        "steps": steps_context(plan, inputs.templates),
-        "container": container_context(plan),
-        "launch": launch_context(plan),
-        "restarts": restarts_context(plan),
-        "roles": roles_context(plan),
-        "points": points_context(plan, table, record),
-        "site": site_context(inputs.templates),
-    }
+    rendering = Rendering(plan, inputs.spec[0], inputs.settings, inputs.templates, record, table)
+    texts = {one.name: one.render(rendering) for one in SECTIONS if one.render}
+    return {**texts, "site": site_context(inputs.templates)}
 
 
 # ------------------------------------------------------------------ outputs

@@ -23,7 +23,7 @@ from clusterjobs.spec.keys.sweep import Sweep
 from clusterjobs.spec.model import SpecModel
 
 _MAX_ITEMS = 500  # of lists whose items are compared with each other
-_NOT_GIVEN: Any = ""  # sections/cluster_settings.py takes the cluster's instead
+_NOT_GIVEN: Any = ""  # sections/complete.py takes the cluster's instead
 
 
 class Mount(SpecModel):

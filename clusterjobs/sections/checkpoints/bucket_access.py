@@ -8,28 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from clusterjobs.clusters.facts import Partition
-from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.sections.checkpoints.plan import Checkpoints
+from clusterjobs.sections.context import Context
 from clusterjobs.sections.staging.plan import Staging
 from clusterjobs.spec.experiment import Data
 from clusterjobs.yaml.document import Path
 
 
-def check_bucket_access(
-    partition: Partition,
-    data: Sequence[Data],
-    staging: Staging,
-    checkpoints: Checkpoints,
-    diagnostics: Diagnostics,
-) -> None:
+def check_bucket_access(context: Context) -> None:
     """Warn about each bucket that the nodes cannot access by the cluster's description."""
+    partition = context.facts.partition(context.placement.partition)
     if partition.bucket_access is None:
         return
-    for path, place, writes in _used(data, staging, checkpoints):
+    for path, place, writes in _used(context.spec.data, context.staging, context.checkpoints):
         bucket = place.removeprefix("s3://").partition("/")[0]
         if lack := partition.bucket_access.lack(bucket, writes):
-            diagnostics.problem(
+            context.problem(
                 path,
                 f"by the cluster's config the nodes of queue {partition.name} may not "
                 f"{'write to' if writes else 'read'} s3://{bucket}: {lack.what}",

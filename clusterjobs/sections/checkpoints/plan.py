@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from clusterjobs.clusters.facts import BucketLink
-from clusterjobs.diagnostics import Diagnostics, Provenance
-from clusterjobs.frameworks.base import JOB_DIR, Saving, folder_on_the_node
+from clusterjobs.frameworks.base import JOB_DIR, folder_on_the_node
+from clusterjobs.sections.context import Context
 from clusterjobs.sections.points.plan import POINT
 from clusterjobs.sections.storage import Storage, is_below
-from clusterjobs.spec import experiment as spec
+from clusterjobs.spec.experiment import Checkpoints as WrittenCheckpoints
 from clusterjobs.spec.references import expanding, is_absolute, show, variable, without_points
 from clusterjobs.yaml.document import Path
 
@@ -56,33 +56,27 @@ class Checkpoints(NamedTuple):
         return ("export.py", "export_bucket.py") if to_bucket else ("export.py",)
 
 
-def plan_checkpoints(
-    experiment: spec.Experiment,
-    saving: Saving,
-    storage: Storage,
-    diagnostics: Diagnostics,
-    provenance: Provenance,
-) -> Checkpoints:
-    """The section `checkpoints`. `saving`: the framework's."""
-    checkpoints, exports = experiment.checkpoints, list[Export | BucketLink]()
+def plan(context: Context) -> Checkpoints:
+    """The section `checkpoints`."""
+    spec, saving = context.spec, context.framework.saving
+    checkpoints, exports = spec.checkpoints, list[Export | BucketLink]()
     path, marker = None, saving.marker
     if checkpoints:
         path, marker = folder_on_the_node(checkpoints.path), checkpoints.marker or marker
-        _check_marker(checkpoints.marker, diagnostics)
-        _check_via(checkpoints, storage, diagnostics)
-        name = experiment.name
-        exports += _export(checkpoints, name, storage, diagnostics, provenance)
+        _check_marker(context, checkpoints.marker)
+        _check_via(context, checkpoints)
+        exports += _export(context, checkpoints)
         if saving.resume_option:
-            provenance.record(
+            context.record(
                 "resume",
                 f"{saving.resume_option} with the newest complete checkpoint-N, if there is one",
                 "the Trainer resumes only from a checkpoint that it is given",
                 "transformers, Trainer.train",
             )
-    if experiment.logs.overwrite and not experiment.logs.export:
-        _report_missing_export("logs", diagnostics)
-    if experiment.logs.export:
-        exports.append(_logs(experiment, experiment.logs.export, diagnostics, provenance))
+    if spec.logs.overwrite and not spec.logs.export:
+        _report_missing_export(context, "logs")
+    if spec.logs.export:
+        exports.append(_logs(context, spec.logs.export))
     return Checkpoints(
         path,
         f"{path}/{expanding(marker)}" if path and marker else None,
@@ -92,44 +86,38 @@ def plan_checkpoints(
     )
 
 
-def _logs(
-    experiment: spec.Experiment, target: str, diagnostics: Diagnostics, provenance: Provenance
-) -> Export:
-    logs, sweep = experiment.logs, experiment.sweep
-    _check_apart(("logs", "export"), logs.path, target, diagnostics)
-    _record_copy("logs.export", target, provenance)
+def _logs(context: Context, target: str) -> Export:
+    spec = context.spec
+    logs, sweep = spec.logs, spec.sweep
+    _check_apart(context, ("logs", "export"), logs.path, target)
+    _record_copy(context, "logs.export", target)
     folder = expanding(target).rstrip("/")
     if sweep:  # as below logs.path: points that share a node have the same job id
-        folder = f"{folder}/{sweep.name or experiment.name}/{POINT}"
+        folder = f"{folder}/{sweep.name or spec.name}/{POINT}"
     job = variable("SLURM_JOB_ID")
     return Export(JOB_DIR, f"{folder}/{job}", logs.overwrite, of_job=True)
 
 
-def _export(
-    checkpoints: spec.Checkpoints,
-    name: str,
-    storage: Storage,
-    diagnostics: Diagnostics,
-    provenance: Provenance,
-) -> Iterator[Export | BucketLink]:
+def _export(context: Context, checkpoints: WrittenCheckpoints) -> Iterator[Export | BucketLink]:
     source, target, via = checkpoints.path, checkpoints.export, checkpoints.via
     if target is None:
         return
     path: Path = ("checkpoints", "export")
-    _check_apart(path, source, target, diagnostics)
-    linked = _linked(source, target, storage)
+    _check_apart(context, path, source, target)
+    linked = _linked(source, target, context.storage)
     if via != "association" and not (linked and via is None):
-        _record_copy("checkpoints.export", target, provenance)
+        _record_copy(context, "checkpoints.export", target)
         yield Export(folder_on_the_node(source), expanding(target), checkpoints.overwrite)
         return
-    service = storage.facts.bucket_service
-    provenance.record(
+    service = context.storage.facts.bucket_service
+    context.record(
         "checkpoints.export",
         f"{show(target)}: exported by {service}",
         "its servers copy new and changed files, also after the job's end",
         f"{service} user guide: AutoExportPolicy",
     )
-    reason, where = f"checkpoints of the experiment {name}", diagnostics.where(path)
+    reason = f"checkpoints of the experiment {context.spec.name}"
+    where = context.diagnostics.where(path)
     folder, prefix = linked or (source, target)
     yield BucketLink(folder, prefix, reason, export=True, where=where)
 
@@ -151,50 +139,51 @@ def _linked(source: str, target: str, storage: Storage) -> tuple[str, str] | Non
     return (folder.rstrip("/"), prefix.rstrip("/")) if storage.can_link(folder) else None
 
 
-def _record_copy(key: str, target: str, provenance: Provenance) -> None:
-    provenance.record(
+def _record_copy(context: Context, key: str, target: str) -> None:
+    context.record(
         key,
         f"{show(target)}: copied by the job",
         "in parallel to the training, and once more at the end",
     )
 
 
-def _check_marker(marker: str | None, diagnostics: Diagnostics) -> None:
+def _check_marker(context: Context, marker: str | None) -> None:
     if marker and marker.startswith("/"):
-        diagnostics.problem(
+        context.problem(
             ("checkpoints", "marker"),
             "the marker must be a file in the checkpoints' folder",
             "write its name only: `marker: latest`",
         )
 
 
-def _check_apart(path: Path, source: str, target: str, diagnostics: Diagnostics) -> None:
+def _check_apart(context: Context, path: Path, source: str, target: str) -> None:
     if target.startswith("s3://"):
         return
     if not is_absolute(target):
-        diagnostics.problem(
+        context.problem(
             path,
             f"{show(target)} is relative, but the nodes have no common working folder",
             f"an absolute path: /fsx/{show(target)}",
         )
     elif is_below(target, source) or is_below(source, target):
-        diagnostics.problem(
+        context.problem(
             path,
             f"{show(target)} and {show(source)} are the same, or one is below the other",
             "choose a folder outside of it",
         )
 
 
-def _check_via(checkpoints: spec.Checkpoints, storage: Storage, diagnostics: Diagnostics) -> None:
+def _check_via(context: Context, checkpoints: WrittenCheckpoints) -> None:
+    storage = context.storage
     export = checkpoints.export
     if checkpoints.overwrite and export is None:
-        _report_missing_export("checkpoints", diagnostics)
+        _report_missing_export(context, "checkpoints")
     if checkpoints.via and export is None:
-        diagnostics.problem(("checkpoints", "via"), "there is no export", "add export: s3://...")
+        context.problem(("checkpoints", "via"), "there is no export", "add export: s3://...")
     elif checkpoints.via == "association" and not (
         export and _linked(checkpoints.path, export, storage)
     ):
-        diagnostics.problem(
+        context.problem(
             ("checkpoints", "path"),
             f"{show(checkpoints.path)} is not a fixed folder on {storage.service}, which alone "
             "exports to a bucket by itself",
@@ -202,6 +191,6 @@ def _check_via(checkpoints: spec.Checkpoints, storage: Storage, diagnostics: Dia
         )
 
 
-def _report_missing_export(section: str, diagnostics: Diagnostics) -> None:
+def _report_missing_export(context: Context, section: str) -> None:
     what = "there is no export, so nothing is overwritten"
-    diagnostics.problem((section, "overwrite"), what, "add export: s3://..., or leave it out")
+    context.problem((section, "overwrite"), what, "add export: s3://..., or leave it out")

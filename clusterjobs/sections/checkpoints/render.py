@@ -8,12 +8,13 @@ from clusterjobs.script import shell
 from clusterjobs.script.lines import NOTHING
 from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.checkpoints.plan import Checkpoints, Export
-from clusterjobs.sections.plan import Plan
+from clusterjobs.sections.rendering import Rendering
 from clusterjobs.spec.references import not_required
 
 
-def checkpoints_context(plan: Plan) -> dict[str, Any]:
+def render(rendering: Rendering) -> dict[str, Any]:
     """What the block `checkpoints` prints, and the options of attempt.py."""
+    plan = rendering.plan
     checkpoints = plan.checkpoints
     options = [
         *([f"--checkpoints={checkpoints.path}"] if checkpoints.path else []),

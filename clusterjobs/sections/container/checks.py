@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import pathlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from clusterjobs.clusters.facts import ClusterFacts
-from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks.base import JOB_DIR, folder_on_the_node
-from clusterjobs.launchers import Launcher
+from clusterjobs.sections.context import Context
 from clusterjobs.sections.environment.fabrics import fabric_of
-from clusterjobs.sections.job.plan import Job
 from clusterjobs.sections.placement.plan import Placement
 from clusterjobs.sections.storage import is_below
-from clusterjobs.spec import experiment as spec
-from clusterjobs.spec.experiment import Container, Parameter
+from clusterjobs.spec.experiment import Container
 from clusterjobs.spec.references import (
     Variable,
     expanding,
@@ -30,25 +26,18 @@ from clusterjobs.yaml.document import Path
 _KEY = ("software", "container")
 
 
-def check_container(
-    container: Container,
-    placement: Placement,
-    launcher: Launcher,
-    diagnostics: Diagnostics,
-) -> None:
+def check_container(context: Context, container: Container) -> None:
     """Report all of it."""
-    _check_launcher(container, placement, launcher, diagnostics)
-    _check_image(container, diagnostics)
-    _check_keys(container, diagnostics)
+    _check_launcher(context, container)
+    _check_image(context, container)
+    _check_keys(context, container)
 
 
-def _check_launcher(
-    container: Container, placement: Placement, launcher: Launcher, diagnostics: Diagnostics
-) -> None:
-    if refused := launcher.refused_runtimes.get(container.runtime):
-        diagnostics.problem((*_KEY, "runtime"), *refused)
-    if container.runtime == "docker" and not placement.exclusive:
-        diagnostics.problem(
+def _check_launcher(context: Context, container: Container) -> None:
+    if refused := context.launcher.refused_runtimes.get(container.runtime):
+        context.problem((*_KEY, "runtime"), *refused)
+    if container.runtime == "docker" and not context.placement.exclusive:
+        context.problem(
             (*_KEY, "runtime"),
             "Docker's containers are outside of Slurm's limits: they see all GPUs of a node, "
             "and this job shares its nodes",
@@ -79,25 +68,25 @@ _EXAMPLES["singularity"] = _EXAMPLES["apptainer"]
 _HOST_AS_PATH = re.compile(r"(?:docker://)?[\w-]+(?:\.[\w-]+)+(?::\d+)?/")
 
 
-def _check_image(container: Container, diagnostics: Diagnostics) -> None:
+def _check_image(context: Context, container: Container) -> None:
     runtime, image = container.runtime, container.image
     is_file = image.startswith(("/", "${")) and runtime not in ("docker", "shifter")
     is_name = bool(_FORMS[runtime].fullmatch(image))
     if runtime == "pyxis" and _HOST_AS_PATH.match(image):
         is_name = False  # enroot would search nvcr.io/nvidia/pytorch on Docker Hub
     if not is_file and not is_name:
-        diagnostics.problem(
+        context.problem(
             (*_KEY, "image"), f"{image} is no image of {runtime}", f"write {_EXAMPLES[runtime]}"
         )
     elif not is_file and ":" not in re.split("[/#]", image)[-1]:
-        diagnostics.problem(
+        context.problem(
             (*_KEY, "image"),
             "without a tag, the image changes over time",
             "add the tag that you have tested, image:24.01-py3",
             warning=True,
         )
     elif runtime in ("apptainer", "singularity") and not is_file:
-        diagnostics.problem(
+        context.problem(
             (*_KEY, "image"),
             "every rank of every node would fetch and convert it",
             f"once: {runtime} build /fsx/images/a.sif {image}",
@@ -105,20 +94,20 @@ def _check_image(container: Container, diagnostics: Diagnostics) -> None:
         )
 
 
-def _check_keys(container: Container, diagnostics: Diagnostics) -> None:
+def _check_keys(context: Context, container: Container) -> None:
     if container.shm and container.runtime != "docker":
-        diagnostics.problem(
+        context.problem(
             (*_KEY, "shm"),
             f"{container.runtime} shows the node's own /dev/shm, half of its memory",
             "remove it; only docker has one of its own",
         )
     if container.home and container.runtime == "docker":
         hint = "remove it; mounts: ['${HOME}:/inside'] brings it in"
-        diagnostics.problem((*_KEY, "home"), "docker does not mount the home folder", hint)
+        context.problem((*_KEY, "home"), "docker does not mount the home folder", hint)
     if container.runtime == "shifter":
         for key, (what, hint) in _NOT_IN_SHIFTER.items():
             if getattr(container, key) not in (False, "image"):
-                diagnostics.problem((*_KEY, key), what, hint)
+                context.problem((*_KEY, key), what, hint)
 
 
 _NOT_IN_SHIFTER = {
@@ -131,24 +120,23 @@ _NOT_IN_SHIFTER = {
 }
 
 
-def check_venv(
-    venv: str | None, parameters: Mapping[str, Parameter], diagnostics: Diagnostics
-) -> None:
+def check_venv(context: Context, venv: str | None) -> None:
     """A venv is a folder inside the container; a parameter in front of it decides by its value."""
+    parameters = context.spec.parameters
     if not venv:
         return
     first = split_variables(venv)[0]
     if isinstance(first, Variable) and first.name in parameters:
         default = parameters[first.name].default
         if not is_absolute(default):
-            diagnostics.problem(
+            context.problem(
                 ("parameters", first.name),
                 f"{first.name} starts the path of software.venv, a folder inside the container: it "
                 f"must be absolute, not {default}",
                 "write an absolute path: /opt/venv",
             )
     elif not is_absolute(venv):
-        diagnostics.problem(
+        context.problem(
             ("software", "venv"),
             "with a container, venv is a folder inside it: the path must be absolute",
             "write an absolute path: venv: /opt/venv",
@@ -170,32 +158,27 @@ class Mounted(NamedTuple):
     path: Path = ("software", "container")
 
 
-def plan_mounts(
-    container: spec.Container,
-    folders: Iterable[Folder],
-    placement: Placement,
-    diagnostics: Diagnostics,
-    provenance: Provenance,
-) -> tuple[Mounted, ...]:
-    """All mounts, each once. `folders`: those that the job needs at their path on the node."""
-    automatic = (*_each_once(folders), *_of_the_fabric(container, placement))
+def plan_mounts(context: Context, container: Container) -> tuple[Mounted, ...]:
+    """All mounts, each once."""
+    folders = _each_once(_needed_folders(context, container))
+    automatic = (*folders, *_of_the_fabric(container, context.placement))
     whose = dict.fromkeys(automatic, "the job mounts it by itself")
     mounts = list(automatic)
     for one in _own(container):
         same = [other for other in mounts if _shows_the_same(one, other)]
         overlapping = [other for other in mounts if other not in same and _overlap(one, other)]
         for other in overlapping:
-            _refuse(one, other, whose[other], diagnostics)
+            _refuse(context, one, other, whose[other])
         if not any(is_below(one.target, other.target) for other in same):
             mounts = [other for other in mounts if other not in same]  # `one` contains them
             mounts.append(one)
-            whose[one] = diagnostics.line_of(one.path)
+            whose[one] = context.diagnostics.line_of(one.path)
     if container.runtime == "shifter":  # it mounts what the site shares (siteFs in udiRoot.conf)
         mounts = [one for one in mounts if one not in automatic]
     for mount in mounts:
-        _check_writable(container.runtime, mount, diagnostics)
+        _check_writable(context, container.runtime, mount)
         if mount in automatic:
-            provenance.record(f"mount {show(mount.target)}", show(mount.source), mount.reason)
+            context.record(f"mount {show(mount.target)}", show(mount.source), mount.reason)
     return tuple(mounts)
 
 
@@ -212,24 +195,24 @@ def _shows_the_same(one: Mounted, other: Mounted) -> bool:
     return pathlib.PurePosixPath(inner.source) == pathlib.PurePosixPath(outer.source) / below
 
 
-def _refuse(one: Mounted, other: Mounted, whose: str, diagnostics: Diagnostics) -> None:
+def _refuse(context: Context, one: Mounted, other: Mounted, whose: str) -> None:
     target, others = _normal(one.target), _normal(other.target)
     if target != others:
         what = f"{show(target)} and {show(others)} overlap: one is inside the other: {whose}"
-        diagnostics.problem(one.path, what, "choose another target")
+        context.problem(one.path, what, "choose another target")
     elif _normal(one.source) == _normal(other.source):
         what = f"{show(target)} is mounted both read-only and writable: {whose}"
-        diagnostics.problem(one.path, what, "remove one of the two")
+        context.problem(one.path, what, "remove one of the two")
     else:
         what = f"{show(target)} is mounted twice: {whose}"
-        diagnostics.problem(one.path, what, "remove one of the two")
+        context.problem(one.path, what, "remove one of the two")
 
 
 def _normal(path: str) -> str:
     return re.sub("/+", "/", path).rstrip("/")
 
 
-def _own(container: spec.Container) -> Iterator[Mounted]:
+def _own(container: Container) -> Iterator[Mounted]:
     for index, one in enumerate(container.mounts):
         source, target = expanding(one.source), expanding(one.target)
         path = ("software", "container", "mounts", index)
@@ -239,15 +222,10 @@ def _own(container: spec.Container) -> Iterator[Mounted]:
 Folder = tuple[Path, str, str]  # the key of the spec that needs it, the folder, the reason
 
 
-def needed_folders(
-    container: spec.Container,
-    facts: ClusterFacts,
-    job: Job,
-    checkpoints: str | None,
-    data: Sequence[spec.Data],
-) -> Iterator[Folder]:
-    """The folders that the job needs inside."""
+def _needed_folders(context: Context, container: Container) -> Iterator[Folder]:
+    """The folders that the job needs inside, at their path on the node."""
     key = ("software", "container")
+    facts, job, checkpoints = context.facts, context.job, context.checkpoints.path
     for mount in facts.mounts:
         yield key, mount.path, f"shared storage of {facts.name}"
     if job.workdir or not container.workdir:
@@ -257,7 +235,7 @@ def needed_folders(
     yield ("logs", "path"), folder, "the job's own folder: its configs and records"
     if checkpoints:
         yield ("checkpoints", "path"), checkpoints, "checkpoints"
-    for index, one in enumerate(data):
+    for index, one in enumerate(context.spec.data):
         yield ("data", index, "target"), folder_on_the_node(one.target), "data"
 
 
@@ -271,7 +249,7 @@ def _each_once(folders: Iterable[Folder]) -> Iterator[Mounted]:
             yield Mounted(folder, folder, False, reason, path)
 
 
-def _of_the_fabric(container: spec.Container, placement: Placement) -> Iterator[Mounted]:
+def _of_the_fabric(container: Container, placement: Placement) -> Iterator[Mounted]:
     fabric = fabric_of(placement.fabric)
     if fabric.verbs and container.runtime == "pyxis":
         # enroot shows all of /dev, unless the site restricts it (ENROOT_RESTRICT_DEV).
@@ -282,12 +260,12 @@ def _of_the_fabric(container: spec.Container, placement: Placement) -> Iterator[
         yield Mounted("/opt/amazon", "/opt/amazon", True, "EFA's libraries, by efa: host")
 
 
-def _check_writable(runtime: str, mount: Mounted, diagnostics: Diagnostics) -> None:
+def _check_writable(context: Context, runtime: str, mount: Mounted) -> None:
     """Refuse paths with the characters that separate mounts or their parts."""
     separators = {"pyxis": ' :,"\\', "shifter": ':,;"'}.get(runtime, ':,"')
     for sign in separators:
         if sign in mount.source or sign in mount.target:
-            diagnostics.problem(
+            context.problem(
                 mount.path,
                 f"{runtime} cannot mount {show(mount.source)}: {sign!r} separates its mounts",
                 "rename the folder",

@@ -10,22 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from clusterjobs.clusters.facts import ClusterFacts
-from clusterjobs.diagnostics import Diagnostics, Provenance
-from clusterjobs.launchers import Launcher
 from clusterjobs.sections.container.checks import (
     Mounted,
     check_container,
     check_venv,
-    needed_folders,
     plan_mounts,
 )
+from clusterjobs.sections.context import Context
 from clusterjobs.sections.environment.fabrics import EFA_LIBRARIES, fabric_of
 from clusterjobs.sections.environment.plan import Environment
-from clusterjobs.sections.job.plan import Job
 from clusterjobs.sections.placement.plan import Placement
 from clusterjobs.slurm.options import Directive
-from clusterjobs.spec import experiment as spec
+from clusterjobs.spec.experiment import Container as WrittenContainer
 from clusterjobs.spec.known_references import role_variables
 from clusterjobs.spec.references import expanding, variable
 
@@ -49,38 +45,28 @@ class Container(NamedTuple):
     host_fabric_libraries: str | None
 
 
-def plan_container(
-    experiment: spec.Experiment,
-    facts: ClusterFacts,
-    placement: Placement,
-    launcher: Launcher,
-    job: Job,
-    checkpoints: str | None,
-    environment: Environment,
-    diagnostics: Diagnostics,
-    provenance: Provenance,
-) -> Container | None:
-    """The section `container`; None without one. `checkpoints`: the checkpoints' folder."""
-    wanted, venv = experiment.software.container, experiment.software.venv
+def plan(context: Context) -> Container | None:
+    """The section `container`; None without one."""
+    spec = context.spec
+    wanted, venv = spec.software.container, spec.software.venv
     if wanted is None:
         return None
-    check_container(wanted, placement, launcher, diagnostics)
-    check_venv(venv, experiment.parameters, diagnostics)
-    folders = needed_folders(wanted, facts, job, checkpoints, experiment.data)
-    mounts = plan_mounts(wanted, folders, placement, diagnostics, provenance)
+    check_container(context, wanted)
+    check_venv(context, venv)
+    mounts = plan_mounts(context, wanted)
     return Container(
         wanted.runtime,
         expanding(wanted.image),
         mounts,
-        tuple(_options(wanted, placement, provenance)),
-        (*_names(environment, venv), *role_variables(experiment.roles)),
-        wanted.runtime in launcher.ssh_inside,
+        tuple(_options(context, wanted)),
+        (*_names(context.environment, venv), *role_variables(spec.roles)),
+        wanted.runtime in context.launcher.ssh_inside,
         venv and expanding(venv),
-        _fabric_libraries(wanted, placement),
+        _fabric_libraries(wanted, context.placement),
     )
 
 
-def _fabric_libraries(wanted: spec.Container, placement: Placement) -> str | None:
+def _fabric_libraries(wanted: WrittenContainer, placement: Placement) -> str | None:
     """Folders of the node with NCCL's plugin that the ranks use; None: the image's own."""
     if placement.fabric == "efa":
         return EFA_LIBRARIES if wanted.efa == "host" else None
@@ -101,12 +87,12 @@ def _names(environment: Environment, venv: str | None) -> Iterator[str]:
 # ------------------------------------------------------------------ options of each runtime
 
 
-def _folder_of_ranks(container: spec.Container) -> str:
+def _folder_of_ranks(container: WrittenContainer) -> str:
     """By default the script's own folder: it changes to `workdir` first."""
     return expanding(container.workdir) if container.workdir else variable("PWD")
 
 
-def _pyxis(container: spec.Container) -> Iterator[Directive]:
+def _pyxis(container: WrittenContainer) -> Iterator[Directive]:
     yield Directive("container-image", expanding(container.image), "software.container")
     yield Directive("container-mounts", variable("container_mounts"), "")
     yield Directive("container-workdir", _folder_of_ranks(container), "else the image's own")
@@ -121,7 +107,7 @@ def _pyxis(container: spec.Container) -> Iterator[Directive]:
         yield Directive("container-writable", True, "software.container.writable")
 
 
-def _apptainer(container: spec.Container, placement: Placement) -> Iterator[Directive]:
+def _apptainer(container: WrittenContainer, placement: Placement) -> Iterator[Directive]:
     if placement.shape.gpus_per_node and placement.node_type.has_amd_gpus:
         yield Directive("rocm", True, "AMD's devices and the driver's libraries of the node")
     elif placement.shape.gpus_per_node:
@@ -134,14 +120,13 @@ def _apptainer(container: spec.Container, placement: Placement) -> Iterator[Dire
     yield Directive("pwd", _folder_of_ranks(container), "where the job runs")
 
 
-def _shifter(container: spec.Container) -> Iterator[Directive]:
+def _shifter(container: WrittenContainer) -> Iterator[Directive]:
     yield Directive("image", f"docker:{expanding(container.image)}", "software.container")
     yield Directive("workdir", _folder_of_ranks(container), "else the image's own")
 
 
-def _docker(
-    container: spec.Container, placement: Placement, provenance: Provenance
-) -> Iterator[Directive]:
+def _docker(context: Context, container: WrittenContainer) -> Iterator[Directive]:
+    placement = context.placement
     yield Directive("network", "host", "the nodes' own addresses and network cards")
     if placement.shape.gpus_per_node and placement.node_type.has_amd_gpus:
         yield Directive("device", "/dev/kfd", "AMD's GPUs: ROCm's driver")
@@ -152,31 +137,27 @@ def _docker(
     if fabric.verbs:
         reason = f"{fabric.title}; without it NCCL takes TCP (aws-ofi-nccl issue 1020)"
         yield Directive("device", "/dev/infiniband", reason)
-    yield Directive(
-        "shm-size", _shm(container, placement, provenance), "Docker's own 64 MB break NCCL"
-    )
+    yield Directive("shm-size", _shm(context, container), "Docker's own 64 MB break NCCL")
     yield Directive("ulimit", "memlock=-1:-1", "the network and NCCL pin memory")
     yield Directive("workdir", _folder_of_ranks(container), "where the job runs")
 
 
-def _shm(container: spec.Container, placement: Placement, provenance: Provenance) -> str:
+def _shm(context: Context, container: WrittenContainer) -> str:
     if container.shm:
         return container.shm
-    memory_mib = placement.node_type.memory_mib
+    memory_mib = context.placement.node_type.memory_mib
     if memory_mib is None:
-        return provenance.record("container.shm", "16g", "the instance type is unknown")
+        return context.record("container.shm", "16g", "the instance type is unknown")
     half = max(1, memory_mib // 2048)
     reason = "half of the node's memory, as without a container; only what is used is taken"
-    return provenance.record("container.shm", f"{half}g", reason, "NCCL issue 290")
+    return context.record("container.shm", f"{half}g", reason, "NCCL issue 290")
 
 
-def _options(
-    container: spec.Container, placement: Placement, provenance: Provenance
-) -> Iterator[Directive]:
+def _options(context: Context, container: WrittenContainer) -> Iterator[Directive]:
     if container.runtime == "pyxis":
         return _pyxis(container)
     if container.runtime in ("apptainer", "singularity"):
-        return _apptainer(container, placement)
+        return _apptainer(container, context.placement)
     if container.runtime == "shifter":
         return _shifter(container)
-    return _docker(container, placement, provenance)
+    return _docker(context, container)

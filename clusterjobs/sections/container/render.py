@@ -10,7 +10,7 @@ from clusterjobs.script.lines import heading, once_per_node, option_lines, with_
 from clusterjobs.script.shell import ShellText, TemplateName
 from clusterjobs.sections.container.checks import Mounted
 from clusterjobs.sections.container.plan import Container
-from clusterjobs.sections.plan import Plan
+from clusterjobs.sections.rendering import Rendering
 
 _TITLES: Mapping[str, str] = {
     "pyxis": "pyxis starts it on every node, by srun",
@@ -26,8 +26,9 @@ _SLURM_NAMES = (
 )
 
 
-def container_context(plan: Plan) -> dict[str, Any] | None:
+def render(rendering: Rendering) -> dict[str, Any] | None:
     """What the block `container` prints; None without a container."""
+    plan = rendering.plan
     container = plan.container
     if container is None:
         return None

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.sections.context import Context
 from clusterjobs.sections.environment.fabrics import fabric_of
 from clusterjobs.sections.placement.gpu_requests import requests_gpus
-from clusterjobs.sections.placement.plan import Placement
 from clusterjobs.slurm.options import Directive
 from clusterjobs.spec.experiment import Software
 from clusterjobs.spec.field_types import MAX_WORD_BYTES
@@ -126,10 +125,10 @@ _NOT_INSIDE = {
 }
 
 
-def check_software(software: Software, diagnostics: Diagnostics) -> None:
+def check_software(context: Context, software: Software) -> None:
     """Refuse environments that exclude each other, or that a container excludes."""
     if software.conda and software.venv:
-        diagnostics.problem(
+        context.problem(
             ("software", "venv"),
             "conda and venv exclude each other: each replaces Python",
             "keep one",
@@ -138,7 +137,7 @@ def check_software(software: Software, diagnostics: Diagnostics) -> None:
         return
     for key, (what, hint) in _NOT_INSIDE.items():
         if getattr(software, key):
-            diagnostics.problem(("software", key), what, hint)
+            context.problem(("software", key), what, hint)
 
 
 # Common mistakes in public scripts: (why not, what to do instead). True: an error, not a warning.
@@ -165,36 +164,35 @@ _TCP_INSTEAD = {"FI_PROVIDER": "tcp", "NCCL_NET": "socket"}
 _INTERFACE = re.compile(r"=?(?:eth|ens|enp)\w+")
 
 
-def check_variables(
-    env: Mapping[str, str], contained: bool, placement: Placement, diagnostics: Diagnostics
-) -> None:
-    """Check the spec's `env`. `contained`: the ranks run in a container."""
+def check_variables(context: Context, env: Mapping[str, str]) -> None:
+    """Check the spec's own `env`."""
+    placement, contained = context.placement, context.spec.software.container is not None
     fabric = fabric_of(placement.fabric)
     for name, value in env.items():
         path = ("env", name)
         if len(f"{name}={value}".encode()) > MAX_WORD_BYTES:
             limit = f"{MAX_WORD_BYTES:,} bytes, the name among them"
-            diagnostics.problem(
+            context.problem(
                 path, f"longer than Linux allows for a variable ({limit})", "shorten it"
             )
         if contained and name in ("PATH", "LD_LIBRARY_PATH"):
-            diagnostics.problem(
+            context.problem(
                 path,
                 f"{name} of the node would take the place of the image's",
                 "set it in the image; software.venv puts a folder in front of PATH",
             )
         if name in _MUST_NOT:
             why, instead, is_error = _MUST_NOT[name]
-            diagnostics.problem(path, f"{name} {why}", instead, warning=not is_error)
+            context.problem(path, f"{name} {why}", instead, warning=not is_error)
         elif found := _ON_FABRICS.get(name, {}).get(placement.fabric):
-            diagnostics.problem(path, f"{name} {found[0]}", found[1], warning=True)
+            context.problem(path, f"{name} {found[0]}", found[1], warning=True)
         elif name == "FI_EFA_USE_HUGE_PAGE" and as_text(value) != "0":
-            diagnostics.problem(path, "with huge pages, fork() runs out of memory", "remove it")
+            context.problem(path, "with huge pages, fork() runs out of memory", "remove it")
         elif fabric.network and _TCP_INSTEAD.get(name) == as_text(value).lower():
             what = f"{value}: {fabric.title} is not used"
-            diagnostics.problem(path, what, "remove it", warning=True)
+            context.problem(path, what, "remove it", warning=True)
         elif name == "NCCL_SOCKET_IFNAME" and _INTERFACE.fullmatch(as_text(value)):
-            diagnostics.problem(
+            context.problem(
                 path,
                 f"{value} is not the name on every instance type and image",
                 f"remove it: {fabric.interfaces} is set",
@@ -205,17 +203,17 @@ def check_variables(
             and as_text(value) != "0"
             and not placement.node_type.neuron_cores
         ):
-            _check_device_rdma(path, placement, diagnostics)
+            _check_device_rdma(context, path)
 
 
-def check_references(env: Mapping[str, str], diagnostics: Diagnostics) -> None:
+def check_references(context: Context, env: Mapping[str, str]) -> None:
     """Warn of `${NAME}` if the job unsets NAME and `env` has not set it before."""
     known: set[str] = set()
     for name, value in env.items():
         for other in variable_names(expanding(value)):
             if is_unset(other) and other not in known:
                 kept = ":".join(one for one in value.split(":") if f"${{{other}}}" not in one)
-                diagnostics.problem(
+                context.problem(
                     ("env", name),
                     f"${{{other}}} is empty here: the job unsets the {other} of the calling shell",
                     f"write {name}: {show(kept)}" if kept else "write the value itself",
@@ -224,9 +222,9 @@ def check_references(env: Mapping[str, str], diagnostics: Diagnostics) -> None:
         known.add(name)
 
 
-def _check_device_rdma(path: Path, placement: Placement, diagnostics: Diagnostics) -> None:
+def _check_device_rdma(context: Context, path: Path) -> None:
     what, hint = "needless since libfabric 1.18", "remove it (libfabric's fi_efa manual)"
-    aborts = placement.node_type.gpudirect_rdma is False
+    aborts = context.placement.node_type.gpudirect_rdma is False
     if aborts:
-        what = f"{placement.node_type.name} has no RDMA: libfabric 1.18 and later aborts"
-    diagnostics.problem(path, what, hint, warning=not aborts)
+        what = f"{context.placement.node_type.name} has no RDMA: libfabric 1.18 and later aborts"
+    context.problem(path, what, hint, warning=not aborts)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks.base import TOKEN, Variable
-from clusterjobs.launchers.base import Launcher
-from clusterjobs.sections.placement.plan import Placement
+from clusterjobs.sections.context import Context
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.environment import Forced
 from clusterjobs.spec.known_references import NODE_RANK
@@ -17,34 +15,29 @@ from clusterjobs.spec.reserved_names import FORCEABLE, FORCED_FOR_RANKS, RESERVE
 from clusterjobs.yaml.document import Path
 
 
-def check_forced(
-    env: Mapping[str, str],
-    launcher: Launcher,
-    placement: Placement,
-    diagnostics: Diagnostics,
-    provenance: Provenance,
-) -> None:
+def check_forced(context: Context) -> None:
     """Refuse reserved variables that are not forced, and those that cannot be forced here."""
-    for name, value in env.items():
+    per_node = context.placement.per_node
+    for name, value in context.spec.env.items():
         path = ("env", name)
         if not isinstance(value, Forced):
             if name in FORCEABLE:
                 hint = f"{RESERVED_NAMES[name]}; to set it all the same, write {name}: "
                 hint += f"{{value: {show(value) or '...'}, force: true, reason: why}}"
-                diagnostics.problem(path, f"{name} is reserved", hint, at_key=True)
+                context.problem(path, f"{name} is reserved", hint, at_key=True)
         elif name not in FORCEABLE:
             what = f"{name} is not reserved, so there is nothing to force"
-            diagnostics.problem(path, what, f"write {name}: {show(value)}", at_key=True)
-        elif placement.per_node > 1 and name != "LD_PRELOAD":
-            what = f"{placement.per_node} points share a node, and each needs another {name}"
-            diagnostics.problem(path, what, "remove it, or sweep.per_node", at_key=True)
-        elif name in FORCED_FOR_RANKS and not launcher.runs_commands:
-            what = f"{launcher.name} may start the ranks without this {name}"
-            diagnostics.problem(path, what, "remove it, or choose another launcher", at_key=True)
+            context.problem(path, what, f"write {name}: {show(value)}", at_key=True)
+        elif per_node > 1 and name != "LD_PRELOAD":
+            what = f"{per_node} points share a node, and each needs another {name}"
+            context.problem(path, what, "remove it, or sweep.per_node", at_key=True)
+        elif name in FORCED_FOR_RANKS and not context.launcher.runs_commands:
+            what = f"{context.launcher.name} may start the ranks without this {name}"
+            context.problem(path, what, "remove it, or choose another launcher", at_key=True)
         elif name == "MASTER_PORT" and not (has_variable(value) or _is_port(value)):
-            diagnostics.problem(path, f"{show(value)} is not a port", "write 1024 to 65535")
+            context.problem(path, f"{show(value)} is not a port", "write 1024 to 65535")
         else:
-            provenance.record(f"env.{name}", show(value), f"forced: {value.reason}")
+            context.record(f"env.{name}", show(value), f"forced: {value.reason}")
 
 
 def _is_port(value: str) -> bool:
@@ -74,20 +67,19 @@ _STANDS_FOR_IT = Variable(
 )
 
 
-def plan_node_rank(
-    experiment: Experiment, launcher: Launcher, diagnostics: Diagnostics
-) -> tuple[Variable, ...]:
+def plan_node_rank(context: Context) -> tuple[Variable, ...]:
     """The variable, if the spec refers to the node's rank."""
-    places = _places_in(experiment)
-    if places and not launcher.sets_node_rank:
-        diagnostics.problem(
+    spec = context.spec
+    places = _places_in(spec)
+    if places and not context.launcher.sets_node_rank:
+        context.problem(
             places[0],
-            f"{launcher.name} starts the ranks of all nodes with the same command, so "
+            f"{context.launcher.name} starts the ranks of all nodes with the same command, so "
             "it cannot set job.node_rank",
             "write launcher: srun or torchrun, or read the node's rank in your program",
         )
-    if experiment.command and NODE_RANK in variable_names(experiment.command[0]):
-        diagnostics.problem(
+    if spec.command and NODE_RANK in variable_names(spec.command[0]):
+        context.problem(
             ("command",),
             "job.node_rank cannot be used in the path of the program: "
             "the first node checks that the file exists",

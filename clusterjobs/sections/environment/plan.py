@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.base import JOB_DIR, Framework, Variable, folder_on_the_node
+from clusterjobs.frameworks.base import JOB_DIR, Variable, folder_on_the_node
+from clusterjobs.sections.context import Context
 from clusterjobs.sections.environment.checks import (
     PREFIXES,
     check_references,
@@ -23,12 +23,15 @@ from clusterjobs.sections.environment.fabrics import (
     neuron_efa_variables,
     ucx_devices,
 )
-from clusterjobs.sections.environment.forced import forced_for_ranks, is_of_the_node
+from clusterjobs.sections.environment.forced import (
+    check_forced,
+    forced_for_ranks,
+    is_of_the_node,
+    plan_node_rank,
+)
 from clusterjobs.sections.placement.plan import Placement
-from clusterjobs.slurm.options import Directive
-from clusterjobs.spec import experiment as spec
 from clusterjobs.spec.keys.environment import Forced, SiteValue, command_and_names
-from clusterjobs.spec.references import as_text, expanding
+from clusterjobs.spec.references import as_text, expanding, variable
 
 # ------------------------------------------------------------------ secrets
 #
@@ -43,33 +46,25 @@ class Secret(NamedTuple):
     command: tuple[str, ...]
 
 
-def plan_secrets(
-    secrets: Mapping[str, spec.Secret],
-    env: Collection[str],
-    parameters: Collection[str],
-    diagnostics: Diagnostics,
-) -> tuple[Secret, ...]:
-    """The secrets. Each has one source, and no plain variable or parameter has its name."""
-    for name, secret in secrets.items():
+def check_secrets(context: Context) -> None:
+    """Each secret has one source, and no plain variable or parameter has its name."""
+    spec = context.spec
+    for name, secret in spec.secrets.items():
         if secret.file is not None and secret.command is not None:
-            diagnostics.problem(
+            context.problem(
                 ("secrets", name),
                 "file and command: a secret comes from one of them",
                 "remove one",
             )
         if secret.file is None and secret.command is None and is_unset(name):
-            diagnostics.problem(
+            context.problem(
                 ("secrets", name),
                 f"{name} never arrives: the job unsets it first",
                 "choose another name, or read the secret from a file",
             )
-        for key, others in (("env", env), ("parameters", parameters)):
+        for key, others in (("env", spec.env), ("parameters", spec.parameters)):
             if name in others:
-                diagnostics.problem((key, name), f"{name} is under secrets: too", "remove it here")
-    return tuple(
-        Secret(name, one.file and folder_on_the_node(one.file), one.command or ())
-        for name, one in secrets.items()
-    )
+                context.problem((key, name), f"{name} is under secrets: too", "remove it here")
 
 
 class ModuleCall(NamedTuple):
@@ -104,51 +99,49 @@ class Environment(NamedTuple):
     site_setup: tuple[str, ...] = ()
 
 
-def plan_environment(
-    env: Mapping[str, str],
-    software: spec.Software,
-    setup: tuple[str, ...],
-    secrets: tuple[Secret, ...],
-    placement: Placement,
-    directives: Collection[Directive],
-    further: Iterable[Iterable[Variable]],
-    framework: Framework,
-    uses_mpi: bool,
-    diagnostics: Diagnostics,
-) -> Environment:
-    """The section `environment`. `further`: variables of other sections; they replace defaults.
-
-    `uses_mpi`: the ranks are started as those of an MPI program.
-    """
-    uses_torch = framework.uses_torch
-    check_software(software, diagnostics)
-    own = {name: value for name, value in env.items() if not isinstance(value, SiteValue)}
-    check_variables(own, software.container is not None, placement, diagnostics)
-    check_references(own, diagnostics)
+def plan(context: Context) -> Environment:
+    """The section `environment`."""
+    spec, directives = context.spec, context.job.directives
+    software = spec.software
+    check_forced(context)
+    further = _variables_of_sections(context)
+    check_software(context, software)
+    own = {name: value for name, value in spec.env.items() if not isinstance(value, SiteValue)}
+    check_variables(context, own)
+    check_references(context, own)
     return Environment(
         own_slurm_variables(directives),
         inherited_variables(directives),
-        (*PREFIXES, *framework.reads_variables),
+        (*PREFIXES, *context.framework.reads_variables),
+        tuple(_variables(context, further)),
         tuple(
-            _variables(
-                env,
-                software,
-                placement,
-                tuple(itertools.chain(*further)),
-                uses_torch,
-                uses_mpi,
-                diagnostics,
-            )
+            Secret(name, one.file and folder_on_the_node(one.file), one.command or ())
+            for name, one in spec.secrets.items()
         ),
-        secrets,
         tuple(map(folder_on_the_node, software.source)),
         tuple(_module_calls(software.modules)),
         software.conda and expanding(software.conda),
         folder_on_the_node(software.venv) if software.venv and not software.container else None,
         software.setup,
-        setup,
-        _profile(placement),
-        placement.node_type.setup,
+        spec.setup,
+        _profile(context.placement),
+        context.placement.node_type.setup,
+    )
+
+
+def _variables_of_sections(context: Context) -> tuple[Variable, ...]:
+    """Those that other sections need; they replace defaults."""
+    spec, options = context.spec, context.launcher_options
+    sections = (context.restarts, context.preflight, context.program, context.points)
+    return (
+        *(one for section in sections if section for one in section.environment),
+        *plan_node_rank(context),
+        *(Variable(*one) for one in (options.variables() if options else ())),
+        *(
+            Variable(name, variable(name), "the parameter")
+            for name, one in spec.parameters.items()
+            if one.env and name not in spec.env
+        ),
     )
 
 
@@ -162,19 +155,12 @@ def _module_calls(items: Iterable[str]) -> Iterator[ModuleCall]:
             yield from (ModuleCall(command, names) for _, names in group)
 
 
-def _variables(
-    own: Mapping[str, str],
-    software: spec.Software,
-    placement: Placement,
-    further: tuple[Variable, ...],
-    uses_torch: bool,
-    uses_mpi: bool,
-    diagnostics: Diagnostics,
-) -> Iterator[Variable]:
+def _variables(context: Context, further: tuple[Variable, ...]) -> Iterator[Variable]:
     """Derived variables, then the spec's own, which override them, then those that are appended."""
+    placement, own, software = context.placement, context.spec.env, context.spec.software
     replaced = {one.name for one in further}
-    torch = (software.requires.get("torch", ""),) if uses_torch else ()
-    all_derived = (*_derived(placement, *torch), *_ucx(own, placement, uses_mpi))
+    torch = (software.requires.get("torch", ""),) if context.framework.uses_torch else ()
+    all_derived = (*_derived(placement, *torch), *_ucx(context))
     derived = [one for one in _last_of_each(all_derived) if one.name not in replaced]
     derived += further
     if container := software.container:
@@ -195,7 +181,7 @@ def _variables(
         if isinstance(value, Forced):
             yield Variable(name, expanding(value), f"forced: {value.reason}")
             continue
-        reason = f"env: {diagnostics.line_of(('env', name))}"
+        reason = f"env: {context.diagnostics.line_of(('env', name))}"
         yield Variable(name, expanding(value), reason, expand=True)
     yield from (one for one in derived if one.append)
 
@@ -219,10 +205,11 @@ def _derived(placement: Placement, torch: str | None = None) -> Iterator[Variabl
     yield from _of_the_fabric(placement)
 
 
-def _ucx(own: Mapping[str, str], placement: Placement, uses_mpi: bool) -> Iterator[Variable]:
+def _ucx(context: Context) -> Iterator[Variable]:
     """The same InfiniBand ports for MPI as for NCCL. Without NCCL_IB_HCA, both find them."""
-    devices = ucx_devices(as_text(own.get("NCCL_IB_HCA", "")))
-    if uses_mpi and devices and placement.fabric == "infiniband":
+    devices = ucx_devices(as_text(context.spec.env.get("NCCL_IB_HCA", "")))
+    uses_mpi = context.launcher.uses_mpi or "mpi" in context.spec.srun
+    if uses_mpi and devices and context.placement.fabric == "infiniband":
         reason = "MPI uses the ports of NCCL_IB_HCA"
         yield Variable("UCX_NET_DEVICES", devices, reason, "Open MPI: InfiniBand and RoCE")
 

@@ -11,12 +11,12 @@ from clusterjobs.script import shell
 from clusterjobs.script.lines import WIDTH, command_text, program_text, with_reason, wrapped
 from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.environment.plan import ModuleCall, Secret
-from clusterjobs.sections.plan import Plan
+from clusterjobs.sections.rendering import Rendering
 
 
-def environment_context(plan: Plan) -> dict[str, Any]:
+def render(rendering: Rendering) -> dict[str, Any]:
     """What the block `environment` prints."""
-    environment = plan.environment
+    environment = rendering.plan.environment
     unset = (*environment.unset, *(f'"${{!{one}@}}"' for one in environment.unset_prefixes))
     return {
         "kept_slurm": _kept(environment.kept_slurm),

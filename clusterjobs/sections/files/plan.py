@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.errors import Location
-from clusterjobs.frameworks.base import ConfigFile, DataPath, Program
-from clusterjobs.sections.storage import Storage, is_below
+from clusterjobs.frameworks.base import ConfigFile
+from clusterjobs.sections.context import Context
+from clusterjobs.sections.storage import is_below
 from clusterjobs.spec.experiment import Data, Experiment
 from clusterjobs.spec.references import expanding
 from clusterjobs.yaml.document import Path, dotted
@@ -27,8 +27,9 @@ class Files(NamedTuple):
     links: tuple[str, ...]
 
 
-def plan_files(program: Program, checkpoints: str | None) -> Files:
-    """The section `files`. `checkpoints`: the checkpoints' folder, if the spec names one."""
+def plan(context: Context) -> Files:
+    """The section `files`."""
+    program, checkpoints = context.program, context.checkpoints.path
     return Files(program.files, (checkpoints,) if checkpoints else (), program.links)
 
 
@@ -59,33 +60,27 @@ class Input(NamedTuple):
     is_run: bool = False
 
 
-def plan_inputs(
-    experiment: Experiment, program: Program, diagnostics: Diagnostics
-) -> tuple[Input, ...]:
+def plan_inputs(context: Context) -> tuple[Input, ...]:
     """The inputs that the first node can check."""
-    return (
-        *_programs(experiment, program, diagnostics),
-        *_sources(experiment.data, diagnostics),
-    )
+    return (*_programs(context), *_sources(context))
 
 
-def _programs(
-    experiment: Experiment, program: Program, diagnostics: Diagnostics
-) -> Iterator[Input]:
-    if experiment.script and program.is_python:
+def _programs(context: Context) -> Iterator[Input]:
+    spec, program = context.spec, context.program
+    if spec.script and program.is_python:
         # deepy.py counts as a script: it starts the other one.
-        scripts = dict.fromkeys((program.command[0], expanding(experiment.script)))
-        where = diagnostics.where(("script",))
-        for path, late in _on_the_node(scripts, experiment):
+        scripts = dict.fromkeys((program.command[0], expanding(spec.script)))
+        where = context.diagnostics.where(("script",))
+        for path, late in _on_the_node(scripts, spec):
             yield Input("script", "script", path, None, late, where)
-    elif experiment.command and program.command and not program.is_python:
-        where = diagnostics.where(("command",))
+    elif spec.command and program.command and not program.is_python:
+        where = context.diagnostics.where(("command",))
         first, *rest = program.command
         if "/" in first:  # a bare name is found on the PATH of the node
-            for path, late in _on_the_node([first], experiment):
+            for path, late in _on_the_node([first], spec):
                 yield Input("program", "command", path, None, late, where, is_run=True)
         if PurePosixPath(first).name in INTERPRETERS and rest and not rest[0].startswith("-"):
-            for path, late in _on_the_node(rest[:1], experiment):
+            for path, late in _on_the_node(rest[:1], spec):
                 yield Input("script", "command", path, None, late, where)
 
 
@@ -100,13 +95,16 @@ def _on_the_node(paths: Iterable[str], experiment: Experiment) -> Iterator[tuple
             yield path, bool(experiment.before) or _is_staged(whole, experiment.data)
 
 
-def _sources(data: Sequence[Data], diagnostics: Diagnostics) -> Iterator[Input]:
+def _sources(context: Context) -> Iterator[Input]:
+    data = context.spec.data
     for index, one in enumerate(data):
         if one.source.startswith("s3://") or _is_staged(one.source, data):
             continue
         key: Path = ("data", index, "source")
         source, target = expanding(one.source), expanding(one.target)
-        yield Input("data source", dotted(key), source, target, False, diagnostics.where(key))
+        yield Input(
+            "data source", dotted(key), source, target, False, context.diagnostics.where(key)
+        )
 
 
 def _is_staged(path: str, data: Sequence[Data]) -> bool:
@@ -120,23 +118,19 @@ def _is_staged(path: str, data: Sequence[Data]) -> bool:
 # Knows the cluster's folders; it
 
 
-def check_data_paths(
-    paths: Iterable[DataPath],
-    nodes: int,
-    experiment: Experiment,
-    storage: Storage,
-    diagnostics: Diagnostics,
-) -> None:
+def check_data_paths(context: Context) -> None:
     """Warn of paths on each node's own disk, when there is more than one node.
 
     Data that the job copies to every node is there; so is what a step on every node may have made.
     """
-    made_on_nodes = any(step.per == "node" for step in experiment.before)
+    spec, storage, nodes = context.spec, context.storage, context.placement.shape.nodes
+    paths = context.framework.data_paths(spec, context.options, context.texts)
+    made_on_nodes = any(step.per == "node" for step in spec.before)
     for one in paths if nodes > 1 else ():
         if not storage.is_own(one.path) or storage.is_shared(one.path):
             continue
         on_every_node = made_on_nodes or any(
-            data.scope == "node" and is_below(one.path, data.target) for data in experiment.data
+            data.scope == "node" and is_below(one.path, data.target) for data in spec.data
         )
         if on_every_node and not one.indexed:
             continue
@@ -147,4 +141,4 @@ def check_data_paths(
             else f"{one.path} is each node's own disk, and {nodes} nodes use it"
         )
         hint = f"a folder that all nodes share: {storage.mounts}"
-        diagnostics.problem(one.key, why, hint, warning=True)
+        context.problem(one.key, why, hint, warning=True)

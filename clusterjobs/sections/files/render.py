@@ -11,12 +11,13 @@ from clusterjobs.script import shell
 from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.files.plan import Files
 from clusterjobs.sections.plan import Plan
+from clusterjobs.sections.rendering import Rendering
 from clusterjobs.spec.references import has_variable
 
 
-def files_context(plan: Plan, plan_json: str) -> dict[str, Any]:
+def render(rendering: Rendering) -> dict[str, Any]:
     """What the block `files` prints, and the programs that the script carries."""
-    files, programs = plan.files, node_programs(plan)
+    plan, files = rendering.plan, rendering.plan.files
     return {
         "is_needed": bool(files.configs or files.folders),
         "configs": [_config(file) for file in files.configs if not has_variable(file.text)],
@@ -24,9 +25,9 @@ def files_context(plan: Plan, plan_json: str) -> dict[str, Any]:
         "folders": [shell.quote(one) for one in files.folders],
         "subfolders": [shell.quote(one) for one in _subfolders(files)],
         "links": [_link(pathlib.PurePosixPath(one)) for one in files.links],
-        "plan_json": shell.verbatim(plan_json),
+        "plan_json": shell.verbatim(rendering.plan_json),
         "needs_python": plan.restarts is not None or plan.preflight is not None,
-        "programs": [_program(name) for name in programs],
+        "programs": [_program(name) for name in node_programs(plan)],
     }
 
 

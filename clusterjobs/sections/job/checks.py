@@ -8,11 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from clusterjobs.clusters.facts import ClusterFacts
-from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.errors import nearest
+from clusterjobs.sections.context import Context
 from clusterjobs.sections.placement.gpu_requests import GPU_OPTIONS
-from clusterjobs.sections.placement.plan import Placement
 from clusterjobs.slurm.options import OLDEST, KnownOptions, Program, is_untried, known_options
 
 # ------------------------------------------------------------------ dropped directives
@@ -36,26 +34,22 @@ NEEDED = {
 }
 
 
-def check_dropped(
-    own: Mapping[str, str | bool],
-    placement: Placement,
-    facts: ClusterFacts,
-    diagnostics: Diagnostics,
-) -> None:
+def check_dropped(context: Context) -> None:
     """Refuse what the job cannot do without, and warn of what Slurm may choose differently."""
-    dropped = {name for name, value in own.items() if value is False}
+    placement = context.placement
+    dropped = {name for name, value in context.spec.sbatch.items() if value is False}
     if "partition" in dropped:
-        _check_partition(placement, facts, diagnostics)
+        _check_partition(context)
     if "gpus-per-node" in dropped and placement.shape.gpus_per_node:
-        _check_gpus(placement, diagnostics)
+        _check_gpus(context)
     if "cpus-per-task" in dropped and not placement.exclusive:
-        diagnostics.problem(
+        context.problem(
             ("sbatch", "cpus-per-task"),
             "on a shared node, each task would get one CPU",
             "remove it, or use whole nodes",
         )
     if "constraint" in dropped and placement.constraint:
-        diagnostics.problem(
+        context.problem(
             ("sbatch", "constraint"),
             f"queue {placement.partition} has nodes of several types, and the job is planned for "
             f"{placement.node_type.name}",
@@ -63,12 +57,12 @@ def check_dropped(
         )
 
 
-def _check_partition(placement: Placement, facts: ClusterFacts, diagnostics: Diagnostics) -> None:
-    planned, default = placement.partition, facts.default_partition
+def _check_partition(context: Context) -> None:
+    planned, default = context.placement.partition, context.facts.default_partition
     if planned == default:
         return
     which = f", {default}" if default else ""
-    diagnostics.problem(
+    context.problem(
         ("sbatch", "partition"),
         f"Slurm will choose its default partition{which}; the job is planned for {planned}",
         f"remove it, or submit with --partition={planned}",
@@ -76,13 +70,13 @@ def _check_partition(placement: Placement, facts: ClusterFacts, diagnostics: Dia
     )
 
 
-def _check_gpus(placement: Placement, diagnostics: Diagnostics) -> None:
+def _check_gpus(context: Context) -> None:
     path = ("sbatch", "gpus-per-node")
-    if placement.per_node > 1:
+    if context.placement.per_node > 1:
         what = "Slurm needs it to divide the GPUs of a node among its points"
-        diagnostics.problem(path, what, "remove it, or sweep.per_node")
-    elif not placement.exclusive:
-        diagnostics.problem(
+        context.problem(path, what, "remove it, or sweep.per_node")
+    elif not context.placement.exclusive:
+        context.problem(
             path,
             "Slurm will give this job no GPUs of the nodes that it shares",
             "remove it, or use whole nodes",
@@ -134,43 +128,46 @@ _OWNED_BY_PYXIS = dict.fromkeys(
 _Values = Mapping[str, str | bool]
 
 
-def check_sbatch(own: _Values, has_restarts: bool, diagnostics: Diagnostics) -> None:
+def check_sbatch(context: Context) -> None:
     """The spec's `sbatch`."""
-    owned = {**_OWNED_SBATCH, **(_OWNED_BY_RESTARTS if has_restarts else {})}
+    own = context.spec.sbatch
+    owned = {**_OWNED_SBATCH, **(_OWNED_BY_RESTARTS if context.spec.restarts else {})}
     for name, value in own.items():
         if name in (GPU_OPTIONS if isinstance(value, str) else DROPPABLE):
             owned.pop(name, None)
-    _check("sbatch", own, owned, diagnostics)
+    _check(context, "sbatch", own, owned)
 
 
-def check_srun(own: _Values, by_pyxis: bool, has_roles: bool, diagnostics: Diagnostics) -> None:
+def check_srun(context: Context, by_pyxis: bool) -> None:
     """The spec's `srun`; `by_pyxis`: it starts the containers, too."""
-    further = {
+    own, has_roles = context.spec.srun, context.placement.role_nodes > 0
+    owned = {
+        **_OWNED_SRUN,
         **(_OWNED_BY_PYXIS if by_pyxis else {}),
         **(_OWNED_BY_ROLES if has_roles else {}),
     }
-    owned = {**_OWNED_SRUN, **further}
-    _check("srun", own, owned, diagnostics)
-    _check_mpi_type(own.get("mpi"), diagnostics)
+    _check(context, "srun", own, owned)
+    _check_mpi_type(context, own.get("mpi"))
 
 
 # Source: srun(1), --mpi, and Slurm's guide to MPI; `openmpi` was removed, `list` starts nothing.
 _MPI_TYPE = re.compile(r"pmix(_v\d+)?|pmi2|cray_shasta|none")
 
 
-def _check_mpi_type(value: str | bool | None, diagnostics: Diagnostics) -> None:
+def _check_mpi_type(context: Context, value: str | bool | None) -> None:
     if isinstance(value, str) and not _MPI_TYPE.fullmatch(value):
-        diagnostics.problem(
+        context.problem(
             ("srun", "mpi"),
             f"Slurm has no MPI type {value}",
             "write pmix for Open MPI, pmi2 for MPICH and Intel MPI, or none",
         )
 
 
-def check_age(facts: ClusterFacts, diagnostics: Diagnostics) -> None:
+def check_age(context: Context) -> None:
     """Warn of a Slurm that is older than every one that jobs were tried with."""
+    facts = context.facts
     if facts.slurm_version and is_untried(facts.slurm_version):
-        diagnostics.problem(
+        context.problem(
             ("cluster",),
             f"the Slurm of {facts.name}, {facts.slurm_version}, is older than {OLDEST}, the oldest "
             "that jobs were tried with",
@@ -179,44 +176,41 @@ def check_age(facts: ClusterFacts, diagnostics: Diagnostics) -> None:
         )
 
 
-def check_version(
-    program: Program, own: _Values, facts: ClusterFacts, diagnostics: Diagnostics
-) -> None:
+def check_versions(context: Context) -> None:
     """Options that the cluster's Slurm has not yet, or has no longer."""
-    slurm_version = facts.slurm_version
-    if not own or slurm_version is None:
+    version, further = context.facts.slurm_version, context.facts.terms.other_version
+    if version is None:
         return
-    options = known_options(program)
-    for name in own:
-        if name in options.takes_value and options.lacks(name, slurm_version):
-            has = " and ".join(options.only_in[name])
-            diagnostics.problem(
-                (program, name),
-                f"{program} of the cluster's Slurm, {slurm_version}, has no option --{name}",
-                f"remove it: Slurm {has} has it. {facts.terms.other_version}",
-                warning=True,
-            )
+    for program, own in (("sbatch", context.spec.sbatch), ("srun", context.spec.srun)):
+        options = known_options(program) if own else None
+        for name in own:
+            if options and name in options.takes_value and options.lacks(name, version):
+                has = " and ".join(options.only_in[name])
+                context.problem(
+                    (program, name),
+                    f"{program} of the cluster's Slurm, {version}, has no option --{name}",
+                    f"remove it: Slurm {has} has it. {further}",
+                    warning=True,
+                )
 
 
-def _check(
-    program: Program, own: _Values, owned: Mapping[str, str], diagnostics: Diagnostics
-) -> None:
+def _check(context: Context, program: Program, own: _Values, owned: Mapping[str, str]) -> None:
     options = known_options(program) if own else None
     for name, value in own.items():
         assert options is not None
         if full := _owned_name(name, options, owned):
-            _refuse_owned(program, name, full, owned[full], own, diagnostics)
+            _refuse_owned(context, program, name, full, owned[full], own)
         elif name in options.takes_value:
-            _check_value(program, name, value, options, diagnostics)
+            _check_value(context, program, name, value, options)
         elif (program, name) not in _OF_PLUGINS:
-            _refuse_unknown(program, name, options, diagnostics)
+            _refuse_unknown(context, program, name, options)
 
 
 _OF_PLUGINS = (("srun", "auto-resume"),)  # SageMaker HyperPod: sections/restarts/auto_resume.py
 
 
 def _refuse_owned(
-    program: Program, name: str, full: str, key: str, own: _Values, diagnostics: Diagnostics
+    context: Context, program: Program, name: str, full: str, key: str, own: _Values
 ) -> None:
     what, hint = f"--{full} follows from {key}", "remove it here"
     if program == "sbatch" and own[name] is False:
@@ -225,7 +219,7 @@ def _refuse_owned(
             what = f"--{full} cannot be dropped: {why}"
         elif full in DROPPABLE:
             hint = f"write its full name: {full}: false"
-    diagnostics.problem((program, name), what, hint)
+    context.problem((program, name), what, hint)
 
 
 def _owned_name(name: str, options: KnownOptions, owned: Mapping[str, str]) -> str | None:
@@ -238,36 +232,34 @@ def _owned_name(name: str, options: KnownOptions, owned: Mapping[str, str]) -> s
 
 
 def _check_value(
-    program: Program, name: str, value: str | bool, options: KnownOptions, diagnostics: Diagnostics
+    context: Context, program: Program, name: str, value: str | bool, options: KnownOptions
 ) -> None:
     kind = options.takes_value[name]
     if kind == "required" and value is True:
         what, hint = f"--{name} needs a value", f"write {name}: VALUE, or remove it"
-        diagnostics.problem((program, name), what, hint)
+        context.problem((program, name), what, hint)
     elif kind == "none" and not isinstance(value, bool):
         what, hint = f"--{name} takes no value", f"write {name}: true, or remove it"
-        diagnostics.problem((program, name), what, hint)
+        context.problem((program, name), what, hint)
 
 
 # A more similar name is misspelt; a less similar one may be an option of a plugin.
 _MISSPELT = 0.8
 
 
-def _refuse_unknown(
-    program: Program, name: str, options: KnownOptions, diagnostics: Diagnostics
-) -> None:
+def _refuse_unknown(context: Context, program: Program, name: str, options: KnownOptions) -> None:
     """An error if a known option is meant; else a warning, because SPANK plugins add options."""
     path, known = (program, name), options.takes_value
     if full := options.short.get(name):
-        diagnostics.problem(path, f"-{name} is the short form of --{full}", f"write {full}")
+        context.problem(path, f"-{name} is the short form of --{full}", f"write {full}")
     elif longer := [one for one in known if one.startswith(name)]:
         what, hint = f"--{name} is only the beginning of an option", " or ".join(longer[:4])
-        diagnostics.problem(path, what, f"write {hint}")
+        context.problem(path, what, f"write {hint}")
     elif match := nearest(name, known, _MISSPELT):
-        diagnostics.problem(path, f"{program} has no option --{name}", f"did you mean {match}?")
+        context.problem(path, f"{program} has no option --{name}", f"did you mean {match}?")
     else:
         versions = f"Slurm {options.oldest} to {options.newest}"
-        diagnostics.problem(
+        context.problem(
             path,
             f"{program} of {versions} has no option --{name}",
             f"correct it, unless a SPANK plugin of the cluster adds it: see {program} --help there",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from clusterjobs.clusters.facts import ClusterFacts
-from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.sections.context import Context
 from clusterjobs.sections.job.checks import check_sbatch, check_srun
 from clusterjobs.sections.placement.gpu_requests import GPU_REQUESTS, HINT, hint_of, is_gpu_request
 from clusterjobs.sections.placement.plan import Placement
@@ -35,33 +35,34 @@ def is_array(experiment: Experiment) -> bool:
     return "array" in experiment.sbatch
 
 
-def check_array(experiment: Experiment, diagnostics: Diagnostics) -> None:
+def check_array(context: Context) -> None:
     """The indexes, and what tasks must not share."""
-    if not is_array(experiment):
+    spec = context.spec
+    if not is_array(spec):
         return
-    if experiment.sweep is not None:
+    if spec.sweep is not None:
         hint = "remove it: sweep.max_running limits how many run at a time"
-        diagnostics.problem(_PATH, "a sweep already runs its points as a job array", hint)
+        context.problem(_PATH, "a sweep already runs its points as a job array", hint)
         return
-    text = str(experiment.sbatch["array"])
+    text = str(spec.sbatch["array"])
     match = _ARRAY.fullmatch(text)
     if match is None or any(first > last for first, last in _ranges(match[1])):
         hint = "write 0-99, 0-99%10 (at most ten at a time), 1,5,7 or 0-100:10"
-        diagnostics.problem(_PATH, f"{text!r} is not a list of indexes", hint)
+        context.problem(_PATH, f"{text!r} is not a list of indexes", hint)
     elif (highest := max(last for _, last in _ranges(match[1]))) >= _DEFAULT_MAX_ARRAY_SIZE:
-        diagnostics.problem(
+        context.problem(
             _PATH,
             f"{highest} is more than the highest index of a Slurm with its default settings, 1000",
             "use several arrays, or let an administrator raise MaxArraySize",
             warning=True,
         )
-    if experiment.framework != "command":
-        diagnostics.problem(
+    if spec.framework != "command":
+        context.problem(
             _PATH,
             "an array runs the same command once for each index: a training would run unchanged",
             "write it as framework: command, with {{ job.array_index }}",
         )
-    _check_checkpoints(experiment, diagnostics)
+    _check_checkpoints(context)
 
 
 def _ranges(text: str) -> list[tuple[int, int]]:
@@ -70,62 +71,58 @@ def _ranges(text: str) -> list[tuple[int, int]]:
     return [(int(first), int(last or first)) for first, _, last in bounds]
 
 
-def _check_checkpoints(experiment: Experiment, diagnostics: Diagnostics) -> None:
-    if experiment.checkpoints is None:
+def _check_checkpoints(context: Context) -> None:
+    spec = context.spec
+    if spec.checkpoints is None:
         return
-    if not _OF_ONE_TASK.intersection(variable_names(experiment.checkpoints.path)):
-        path = experiment.checkpoints.path.rstrip("/")
-        diagnostics.problem(
+    if not _OF_ONE_TASK.intersection(variable_names(spec.checkpoints.path)):
+        path = spec.checkpoints.path.rstrip("/")
+        context.problem(
             ("checkpoints", "path"),
             "all tasks of the array would write into this folder",
             f"{path}/{{{{ job.array_index }}}}",
         )
 
 
-def sbatch_directives(
-    experiment: Experiment,
-    placement: Placement,
-    cluster: ClusterFacts,
-    further: Iterable[Directive],
-    diagnostics: Diagnostics,
-) -> tuple[Directive, ...]:
+def sbatch_directives(context: Context) -> tuple[Directive, ...]:
     """The directives: derived ones, then the spec's own, which may replace a default."""
-    derived = [*_derived(experiment, placement, cluster), *further]
-    _check_names_of_the_cluster(placement, diagnostics)
-    check_array(experiment, diagnostics)
-    check_sbatch(experiment.sbatch, experiment.restarts is not None, diagnostics)
-    return _with_own("sbatch", derived, experiment.sbatch, diagnostics)
+    spec = context.spec
+    derived = [*_derived(spec, context.placement, context.facts)]
+    derived += context.restarts.directives if context.restarts else ()
+    _check_names_of_the_cluster(context)
+    check_array(context)
+    check_sbatch(context)
+    return _with_own(context, "sbatch", derived, spec.sbatch)
 
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
-def _check_names_of_the_cluster(placement: Placement, diagnostics: Diagnostics) -> None:
+def _check_names_of_the_cluster(context: Context) -> None:
     """Refuse names with `,` or `|`, which are syntax to Slurm: the source does not check names."""
+    placement = context.placement
     features = placement.constraint.split("|") if placement.constraint else []
     for key, name in (
         ("queue", placement.partition),
         *(("instance_type", one) for one in features),
     ):
         if not _NAME.fullmatch(name):
-            diagnostics.problem(
+            context.problem(
                 (key,),
                 f"{name!r} of the cluster's config cannot be a name in Slurm",
                 "rename it there: only letters, digits, - and _",
             )
 
 
-def srun_options(
-    experiment: Experiment, by_pyxis: bool, placement: Placement, diagnostics: Diagnostics
-) -> tuple[Directive, ...]:
+def srun_options(context: Context, by_pyxis: bool) -> tuple[Directive, ...]:
     """The options of the training's srun. `by_pyxis`: it also starts the containers."""
-    own, hint = experiment.srun, hint_of(experiment)
-    derived = [*derived_srun_options(placement)]
+    own, hint = context.spec.srun, hint_of(context.spec)
+    derived = [*derived_srun_options(context.placement)]
     if hint is not None:
         derived = [one for one in derived if one.name != "cpu-bind"]
         derived.append(Directive(HINT, hint, "sbatch's; it binds each rank to its CPUs"))
-    check_srun(own, by_pyxis, placement.role_nodes > 0, diagnostics)
-    return _with_own("srun", derived, own, diagnostics)
+    check_srun(context, by_pyxis)
+    return _with_own(context, "srun", derived, own)
 
 
 def derived_srun_options(placement: Placement) -> Iterator[Directive]:
@@ -215,17 +212,14 @@ _REPLACES = {
 
 
 def _with_own(
-    key: str,
-    derived: list[Directive],
-    own: Mapping[str, str | bool],
-    diagnostics: Diagnostics,
+    context: Context, key: str, derived: list[Directive], own: Mapping[str, str | bool]
 ) -> tuple[Directive, ...]:
     replaced = {*own, *(_REPLACES[name] for name in own if name in _REPLACES)}
     if any(is_gpu_request(name, value) for name, value in own.items()):
         replaced.update(one.name for one in derived if one.name in GPU_REQUESTS)
     kept = [one for one in derived if one.name not in replaced]
     said = [
-        Directive(name, value, f"{key}: {diagnostics.line_of((key, name))}")
+        Directive(name, value, f"{key}: {context.diagnostics.line_of((key, name))}")
         for name, value in own.items()
         if value is not False
     ]

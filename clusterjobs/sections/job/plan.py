@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from clusterjobs.clusters.facts import ClusterFacts
 from clusterjobs.counted import counted
-from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.base import Variable, folder_on_the_node
+from clusterjobs.frameworks.base import folder_on_the_node
+from clusterjobs.sections.context import Context
 from clusterjobs.sections.environment.checks import is_unset
+from clusterjobs.sections.job.checks import check_dropped
 from clusterjobs.sections.job.directives import sbatch_directives
 from clusterjobs.sections.placement.plan import Placement
-from clusterjobs.sections.points.plan import SweepJob, job_folder
+from clusterjobs.sections.points.plan import job_folder
 from clusterjobs.slurm.options import Directive
-from clusterjobs.spec import experiment as spec
-from clusterjobs.spec.experiment import Experiment, Logs
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.experiment import Parameter as WrittenParameter
 from clusterjobs.spec.references import has_variable, variable, variable_names
 
 # ------------------------------------------------------------------ parameters
@@ -45,34 +44,20 @@ class Parameter(NamedTuple):
     wanted: str
 
 
-def plan_parameters(
-    parameters: Mapping[str, spec.Parameter], env: Mapping[str, str], diagnostics: Diagnostics
-) -> tuple[Parameter, ...]:
-    """The spec's parameters. Their names must differ from the variables in `env`."""
-    for name, one in parameters.items():
-        _check(name, one, env, diagnostics)
-    return tuple(_parameter(name, one) for name, one in parameters.items())
+def check_parameters(context: Context) -> None:
+    """Names differ from the variables in `env`, and defaults are among the choices."""
+    for name, one in context.spec.parameters.items():
+        _check(context, name, one)
 
 
-def variables_of_parameters(
-    parameters: Mapping[str, spec.Parameter], env: Mapping[str, str]
-) -> tuple[Variable, ...]:
-    """The parameters that the ranks also get as environment variables."""
-    return tuple(
-        Variable(name, variable(name), "the parameter")
-        for name, one in parameters.items()
-        if one.env and name not in env
-    )
-
-
-def _parameter(name: str, parameter: spec.Parameter) -> Parameter:
+def _parameter(name: str, parameter: WrittenParameter) -> Parameter:
     what, pattern = _KINDS[_kind(parameter)]
     choices = parameter.choices
     wanted = f"one of {', '.join(choices)}" if choices else what
     return Parameter(name, parameter.default, pattern, choices, wanted)
 
 
-def _kind(parameter: spec.Parameter) -> str:
+def _kind(parameter: WrittenParameter) -> str:
     """The declared type, else the type of the default."""
     if parameter.type or parameter.choices:
         return parameter.type or "text"
@@ -84,28 +69,23 @@ def _is_of_kind(text: str, kind: str) -> bool:
     return not pattern or re.fullmatch(pattern, text) is not None
 
 
-def _check(
-    name: str, parameter: spec.Parameter, env: Mapping[str, str], diagnostics: Diagnostics
-) -> None:
-    """Check that the default is one of the choices, and of the declared type."""
-    path, default = ("parameters", name), parameter.default
+def _check(context: Context, name: str, parameter: WrittenParameter) -> None:
+    path, default, env = ("parameters", name), parameter.default, context.spec.env
     if has_variable(default):
-        diagnostics.problem(
-            (*path, "default"), "a default cannot be another parameter", "write it out"
-        )
+        context.problem((*path, "default"), "a default cannot be another parameter", "write it out")
     elif is_unset(name):
-        diagnostics.problem(
+        context.problem(
             path,
             f"{name} never arrives: the job unsets it first",
             "choose another name, or set it under env:",
         )
     elif name in env and env[name] != variable(name):
-        diagnostics.problem(path, f"{name} is set by env: too", "choose another name for one")
+        context.problem(path, f"{name} is set by env: too", "choose another name for one")
     elif parameter.choices and default not in parameter.choices:
         known = ", ".join(parameter.choices)
-        diagnostics.problem(path, f"the default {default!r} is not a choice: {known}")
+        context.problem(path, f"the default {default!r} is not a choice: {known}")
     elif not _is_of_kind(default, _kind(parameter)):
-        diagnostics.problem(
+        context.problem(
             path,
             f"the default {default!r} is not of type {parameter.type}",
             "change one of the two",
@@ -133,42 +113,36 @@ class Job(NamedTuple):
     time_limit: str | None
 
 
-def plan_job(
-    experiment: Experiment,
-    cluster: ClusterFacts,
-    launcher: str,
-    placement: Placement,
-    parameters: tuple[Parameter, ...],
-    sweep: SweepJob | None,
-    further: Iterable[Directive],
-    diagnostics: Diagnostics,
-) -> Job:
-    """The section `job`. `further`: directives that other sections need."""
-    _check_logs(experiment.logs, diagnostics)
+def plan(context: Context) -> Job:
+    """The section `job`."""
+    spec, facts = context.spec, context.facts
+    check_dropped(context)
+    _check_logs(context)
     return Job(
-        experiment.name,
-        cluster.name,
-        experiment.framework,
-        _title(placement, experiment, launcher),
-        sbatch_directives(experiment, placement, cluster, further, diagnostics),
-        (*filter(None, [cluster.slurm_commands]), "/usr/bin", "/bin"),
-        job_folder(experiment, sweep),
-        folder_on_the_node(experiment.logs.copy_) if experiment.logs.copy_ else None,
-        folder_on_the_node(experiment.workdir) if experiment.workdir else None,
-        parameters,
-        experiment.time_limit,
+        spec.name,
+        facts.name,
+        spec.framework,
+        _title(context.placement, spec, context.launcher.name),
+        sbatch_directives(context),
+        (*filter(None, [facts.slurm_commands]), "/usr/bin", "/bin"),
+        job_folder(spec, context.points),
+        folder_on_the_node(spec.logs.copy_) if spec.logs.copy_ else None,
+        folder_on_the_node(spec.workdir) if spec.workdir else None,
+        tuple(_parameter(name, one) for name, one in spec.parameters.items()),
+        spec.time_limit,
     )
 
 
-def _check_logs(logs: Logs, diagnostics: Diagnostics) -> None:
+def _check_logs(context: Context) -> None:
+    logs = context.spec.logs
     if "job_dir" in variable_names(logs.copy_ or ""):
-        diagnostics.problem(
+        context.problem(
             ("logs", "copy"),
             "the job's folder has its log already: job.log",
             "remove it, or write a file elsewhere: /fsx/logs/all.log",
         )
     if {"job_dir", "attempt"}.intersection(variable_names(logs.path)):
-        diagnostics.problem(
+        context.problem(
             ("logs", "path"),
             "all attempts of a job share one folder, which is made below this path",
             "of the job's values, only {{ job.id }} and {{ job.array_index }} are known before it",

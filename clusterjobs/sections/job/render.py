@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from clusterjobs import __version__
@@ -10,14 +9,16 @@ from clusterjobs.script import shell
 from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.files.render import has_watchdog
 from clusterjobs.sections.job.plan import Parameter
-from clusterjobs.sections.plan import Plan
+from clusterjobs.sections.rendering import Rendering
 from clusterjobs.sections.steps.render import ends_its_steps
 
 
-def job_context(plan: Plan, spec_file: str, settings: Sequence[str]) -> dict[str, Any]:
+def render(rendering: Rendering) -> dict[str, Any]:
     """What the header and the block `job` print."""
-    job, runs_children = plan.job, bool(plan.preflight or plan.staging.data)
-    rendered_from = spec_file + "".join(f" --set {shell.quote(item)}" for item in settings)
+    plan, job = rendering.plan, rendering.plan.job
+    runs_children = bool(plan.preflight or plan.staging.data)
+    settings = (f" --set {shell.quote(item)}" for item in rendering.settings)
+    rendered_from = rendering.spec_file + "".join(settings)
     return {
         "title": shell.comment(f"{job.name}: {job.title}"),
         "version": ShellText(__version__),

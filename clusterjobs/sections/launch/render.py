@@ -10,13 +10,19 @@ from clusterjobs.script.lines import NOTHING, command_text, heading, once_per_no
 from clusterjobs.script.shell import ShellText, TemplateName
 from clusterjobs.sections.launch.plan import Launch
 from clusterjobs.sections.plan import Plan
+from clusterjobs.sections.rendering import Rendering
 from clusterjobs.spec.known_references import NODE_RANK
 
 _OVERRIDE = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@]*=", re.ASCII)
 
 
-def launch_context(plan: Plan) -> dict[str, Any]:
+def render(rendering: Rendering) -> dict[str, Any]:
     """What the block `launch` and the launcher's template print."""
+    return launch_text(rendering.plan)
+
+
+def launch_text(plan: Plan) -> dict[str, Any]:
+    """The same, also of a step that is launched like the training."""
     launch, restarts = plan.launch, plan.restarts
     return {
         "title": heading(f"launch: {launch.reason}"),

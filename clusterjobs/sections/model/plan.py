@@ -3,66 +3,64 @@
 from __future__ import annotations
 
 from clusterjobs.counted import counted
-from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.errors import Problem
 from clusterjobs.frameworks import FRAMEWORKS
-from clusterjobs.frameworks.base import Division, Framework, Parallelism, Samples, Shape
-from clusterjobs.spec.experiment import Batch, Experiment, Parallel
+from clusterjobs.frameworks.base import Parallelism, Samples, Shape
+from clusterjobs.sections.context import Context
+from clusterjobs.spec.experiment import Parallel
 from clusterjobs.spec.keys.model import Model
 
 
-def supported_parallel(
-    parallel: Parallel, framework: Framework, diagnostics: Diagnostics
-) -> Parallel:
+def _supported_parallel(context: Context) -> Parallel:
     """`parallel` without the keys that the framework does not have; they are refused."""
-    defaults = Parallel()
+    parallel, defaults = context.numbers.parallel, Parallel()
     foreign = {
         key: getattr(defaults, key)
         for key, value in parallel
-        if key not in framework.parallel_keys and value != getattr(defaults, key)
+        if key not in context.framework.parallel_keys and value != getattr(defaults, key)
     }
     for key in foreign:
         others = [name for name, one in FRAMEWORKS.items() if key in one.parallel_keys]
-        diagnostics.problem(
+        context.problem(
             ("parallel", key),
-            f"{key} is not supported with framework: {framework.name}",
+            f"{key} is not supported with framework: {context.framework.name}",
             f"remove it, or choose a framework that has it: {', '.join(others)}",
             at_key=True,
         )
     return parallel.model_copy(update=foreign) if foreign else parallel
 
 
-def plan_parallelism(
-    parallel: Parallel, shape: Shape, diagnostics: Diagnostics, provenance: Provenance
-) -> Parallelism:
+def plan_parallelism(context: Context) -> Parallelism:
     """How the ranks are divided into copies of the model."""
-    tensor, pipeline, context = parallel.tensor, parallel.pipeline, parallel.context
-    world, model_ranks = shape.world_size, tensor * pipeline * context
+    parallel, shape = _supported_parallel(context), context.placement.shape
+    tensor, pipeline = parallel.tensor, parallel.pipeline
+    world, model_ranks = shape.world_size, tensor * pipeline * parallel.context
     factors = f"tensor {tensor} x pipeline {pipeline}" + (
-        f" x context {context}" if context > 1 else ""
+        f" x context {parallel.context}" if parallel.context > 1 else ""
     )
-    _check_tensor_groups(tensor, shape, diagnostics)
+    _check_tensor_groups(context, tensor, shape)
     if world % model_ranks:
-        diagnostics.problem(
+        context.problem(
             ("parallel",),
             f"{counted(world, 'rank')} cannot be divided by {factors} = {model_ranks}",
             f"nodes x ranks per node must be a multiple of {model_ranks}",
         )
-    copies = provenance.record(
+    copies = context.record(
         "data_parallel", max(1, world // model_ranks), f"world size {world} / ({factors})"
     )
+    _check_model(context, parallel)
     return Parallelism(
         tensor,
         pipeline,
         copies,
-        context,
+        parallel.context,
         parallel.virtual_pipeline,
         parallel.expert,
         parallel.sequence,
     )
 
 
-def _check_tensor_groups(tensor: int, shape: Shape, diagnostics: Diagnostics) -> None:
+def _check_tensor_groups(context: Context, tensor: int, shape: Shape) -> None:
     """Warn of tensor groups on several nodes: ranks are grouped in their order, 0-5, 6-11, ..."""
     ranks = shape.ranks_per_node
     if tensor > ranks:
@@ -71,7 +69,7 @@ def _check_tensor_groups(tensor: int, shape: Shape, diagnostics: Diagnostics) ->
         what = f"tensor: {tensor} does not divide the {ranks} ranks of a node: groups span nodes"
     else:
         return
-    diagnostics.problem(
+    context.problem(
         ("parallel", "tensor"),
         what,
         "tensor parallelism within a node, pipeline between nodes",
@@ -79,25 +77,20 @@ def _check_tensor_groups(tensor: int, shape: Shape, diagnostics: Diagnostics) ->
     )
 
 
-def check_model(
-    model: Model | None,
-    parallel: Parallel,
-    division: Division,
-    diagnostics: Diagnostics,
-    provenance: Provenance,
-) -> None:
+def _check_model(context: Context, parallel: Parallel) -> None:
     """Whether the model can be divided as `parallel` says. Source: Megatron-LM's own asserts."""
+    model, division = context.numbers.model, context.framework.division(context.spec)
     if model is None or not model.layers:
         return
     tensor = parallel.tensor
     if not division.any_head_size:
-        _check_divides("hidden", model.hidden, f"heads {model.heads}", model.heads, diagnostics)
-    _check_divides("heads", model.heads, f"tensor {tensor}", tensor, diagnostics)
+        _check_divides(context, "hidden", model.hidden, f"heads {model.heads}", model.heads)
+    _check_divides(context, "heads", model.heads, f"tensor {tensor}", tensor)
     if division.beside_layers is not None:
-        _check_stages(model.layers, parallel.pipeline, division.beside_layers, diagnostics)
+        _check_stages(context, model.layers, parallel.pipeline, division.beside_layers)
     if model.vocab is not None and division.pads_vocab:
         multiple = 128 * tensor
-        provenance.record(
+        context.record(
             "model.vocab_padded",
             -(-model.vocab // multiple) * multiple,
             f"vocab {model.vocab} up to a multiple of 128 x tensor {tensor}",
@@ -105,7 +98,7 @@ def check_model(
         )
 
 
-def _check_stages(layers: int, pipeline: int, beside: int, diagnostics: Diagnostics) -> None:
+def _check_stages(context: Context, layers: int, pipeline: int, beside: int) -> None:
     """Warn of stages with unequal numbers of layers, though DeepSpeed can divide any number."""
     items = layers + beside
     fewest, more = divmod(items, pipeline)
@@ -114,7 +107,7 @@ def _check_stages(layers: int, pipeline: int, beside: int, diagnostics: Diagnost
     have = "1 stage has" if more == 1 else f"{more} stages have"
     counts = f"{have} {fewest + 1}, the others {fewest} and wait"
     below, above = fewest * pipeline - beside, (fewest + 1) * pipeline - beside
-    diagnostics.problem(
+    context.problem(
         ("model", "layers"),
         f"{layers} layers are not a multiple of pipeline {pipeline}: {counts}",
         f"equal stages: layers: {f'{below} or ' if fewest else ''}{above}, or change pipeline",
@@ -122,38 +115,34 @@ def _check_stages(layers: int, pipeline: int, beside: int, diagnostics: Diagnost
     )
 
 
-def _check_divides(
-    key: str, value: int, factor: str, divisor: int, diagnostics: Diagnostics
-) -> None:
+def _check_divides(context: Context, key: str, value: int, factor: str, divisor: int) -> None:
     if value % divisor == 0:
         return
     below, above = value // divisor * divisor, -(-value // divisor) * divisor
-    diagnostics.problem(
+    context.problem(
         ("model", key),
         f"{value} is not a multiple of {factor}",
         f"{key}: {f'{below} or ' if below else ''}{above}, or change {factor.split()[0]}",
     )
 
 
-def plan_batch(
-    batch: Batch | None, copies: int, diagnostics: Diagnostics, provenance: Provenance
-) -> Samples | None:
+def plan_batch(context: Context) -> Samples | None:
     """The batch sizes: micro x accumulation x data parallel = global. The spec gives some of them.
 
-    None also if the number of ranks is wrong. `copies`: the number of copies of the model.
+    None also if the number of ranks is wrong.
     """
-    if batch is None or any(_is_of_the_shape(one) for one in diagnostics.problems):
+    batch, ranks = context.numbers.batch, context.parallelism.data
+    if batch is None or any(_is_of_the_shape(one) for one in context.diagnostics.problems):
         return None
     micro, accumulation, total = batch.micro, batch.accumulation, batch.global_
-    ranks = copies
     if total is None:
         if micro is None:
-            diagnostics.problem(("batch",), "micro or global is missing", "add `micro: 8`")
+            context.problem(("batch",), "micro or global is missing", "add `micro: 8`")
             return None
-        accumulation = accumulation or provenance.record(
+        accumulation = accumulation or context.record(
             "batch.accumulation", 1, "neither global nor accumulation is given"
         )
-        total = provenance.record(
+        total = context.record(
             "batch.global",
             micro * accumulation * ranks,
             f"micro {micro} x accumulation {accumulation} x data parallel {ranks}",
@@ -162,20 +151,17 @@ def plan_batch(
     if micro is None:
         accumulation = accumulation or 1
         micro = _quotient(
+            context,
             "batch.micro",
             total,
             accumulation * ranks,
             f"accumulation {accumulation}",
             ranks,
-            diagnostics,
-            provenance,
         )
         return Samples(micro, accumulation, total) if micro else None
-    steps = _quotient(
-        "batch.accumulation", total, micro * ranks, f"micro {micro}", ranks, diagnostics, provenance
-    )
+    steps = _quotient(context, "batch.accumulation", total, micro * ranks, f"micro {micro}", ranks)
     if steps and accumulation and accumulation != steps:
-        diagnostics.problem(
+        context.problem(
             ("batch", "accumulation"),
             f"{accumulation} contradicts micro and global, which make it {steps}",
             f"accumulation: {steps}, or remove one of the three",
@@ -189,22 +175,16 @@ def _is_of_the_shape(problem: Problem) -> bool:
 
 
 def _quotient(
-    name: str,
-    total: int,
-    divisor: int,
-    factor: str,
-    ranks: int,
-    diagnostics: Diagnostics,
-    provenance: Provenance,
+    context: Context, name: str, total: int, divisor: int, factor: str, ranks: int
 ) -> int | None:
     """total / divisor as a derived value, or a problem with the nearest divisible totals."""
     if total % divisor == 0:
-        return provenance.record(
+        return context.record(
             name, total // divisor, f"global {total} / ({factor} x data parallel {ranks})"
         )
     below, above = total // divisor * divisor, -(-total // divisor) * divisor
     nearest = f"{below} or {above}" if below else str(above)
-    diagnostics.problem(
+    context.problem(
         ("batch", "global"),
         f"{total} is not a multiple of {factor} x data parallel {ranks} = {divisor}",
         f"global: {nearest}",
@@ -219,39 +199,39 @@ def _quotient(
 # py`).
 
 
-def check_model_keys(experiment: Experiment, diagnostics: Diagnostics) -> None:
+def check_model_keys(context: Context) -> None:
     """Heads of keys and values, and experts."""
-    model = experiment.model
+    model = context.spec.model
     if model and model.layers:
-        _check_heads(model, diagnostics)
-        _check_experts(model, diagnostics)
+        _check_heads(context, model)
+        _check_experts(context, model)
 
 
-def _check_heads(model: Model, diagnostics: Diagnostics) -> None:
+def _check_heads(context: Context, model: Model) -> None:
     heads, found = model.heads, model.kv_heads
     if not found:
         return
     if found > heads:
         what = f"{found} kv_heads are more than the {heads} heads"
         hint = f"kv_heads: {heads} or less; heads that share keys and values are a group"
-        diagnostics.problem(("model", "kv_heads"), what, hint)
+        context.problem(("model", "kv_heads"), what, hint)
     elif heads % found:
         divisors = [one for one in range(1, min(heads, 1000) + 1) if heads % one == 0]
         near = min(divisors, key=lambda one: abs(one - found))
         what = f"{heads} heads are not a multiple of {found} kv_heads"
-        diagnostics.problem(("model", "kv_heads"), what, f"a divisor of {heads}: kv_heads: {near}")
+        context.problem(("model", "kv_heads"), what, f"a divisor of {heads}: kv_heads: {near}")
 
 
-def _check_experts(model: Model, diagnostics: Diagnostics) -> None:
+def _check_experts(context: Context, model: Model) -> None:
     number, top_k = model.experts, model.experts_per_token
     if number and not top_k:
         what = "experts_per_token is missing: how many of the experts a token uses"
-        diagnostics.problem(("model", "experts"), what, "add experts_per_token: 2")
+        context.problem(("model", "experts"), what, "add experts_per_token: 2")
     elif top_k and not number:
         what = "experts is missing: how many there are in a layer"
-        diagnostics.problem(("model", "experts_per_token"), what, "add experts: 8, or remove it")
+        context.problem(("model", "experts_per_token"), what, "add experts: 8, or remove it")
     elif number and top_k and top_k > number:
         what = f"{top_k} experts for each token, and {number} in all"
-        diagnostics.problem(
+        context.problem(
             ("model", "experts_per_token"), what, f"experts_per_token: {number} or less"
         )

@@ -8,75 +8,64 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from clusterjobs.clusters.facts import ClusterFacts
-from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.base import Framework
-from clusterjobs.launchers.base import Launcher
+from clusterjobs.sections.context import Context
 from clusterjobs.sections.placement.gpu_requests import gpu_request
-from clusterjobs.sections.placement.plan import Placement
-from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.field_types import gpu_type
 
 
-def check_neuron(
-    experiment: Experiment,
-    framework: Framework,
-    launcher: Launcher,
-    placement: Placement,
-    facts: ClusterFacts,
-    diagnostics: Diagnostics,
-) -> None:
+def check_neuron(context: Context) -> None:
     """Report what would leave NeuronCores unused, or give them to two jobs."""
+    spec, placement = context.spec, context.placement
     if not placement.node_type.neuron_cores:
         return
-    _check_program(framework, launcher, placement, diagnostics)
-    _check_sharing(placement, diagnostics)
-    _check_network(placement, facts, diagnostics)
-    _check_logical_cores(experiment.env, experiment.ranks_per_node, placement, diagnostics)
-    if experiment.preflight and experiment.preflight.bandwidth_percent:
-        diagnostics.problem(
+    _check_program(context)
+    _check_sharing(context)
+    _check_network(context)
+    _check_logical_cores(context, spec.env, spec.ranks_per_node)
+    if spec.preflight and spec.preflight.bandwidth_percent:
+        context.problem(
             ("preflight", "bandwidth_percent"),
             "the all-reduce of the preflight does not use NeuronCores",
             "remove it; AWS Neuron's nccom-test measures their network",
         )
 
 
-def _check_program(
-    framework: Framework, launcher: Launcher, placement: Placement, diagnostics: Diagnostics
-) -> None:
-    device = placement.node_type.accelerator.partition(" ")[2]
+def _check_program(context: Context) -> None:
+    framework = context.framework
+    device = context.placement.node_type.accelerator.partition(" ")[2]
     if not framework.neuron_launchers:
-        diagnostics.problem(
+        context.problem(
             ("framework",),
             f"{framework.name} is not supported on {device}",
             "framework: torchrun, for a script with torch-neuronx; or framework: command",
         )
-    elif launcher.name not in framework.neuron_launchers:
-        diagnostics.problem(
+    elif context.launcher.name not in framework.neuron_launchers:
+        context.problem(
             ("launcher",),
-            f"torch-neuronx ignores RANK unless torchrun has set it: started by {launcher.name}, "
-            "the ranks would not connect to each other",
+            "torch-neuronx ignores RANK unless torchrun has set it: started by "
+            f"{context.launcher.name}, the ranks would not connect to each other",
             f"launcher: {framework.neuron_launchers[0]}",
         )
 
 
-def _check_sharing(placement: Placement, diagnostics: Diagnostics) -> None:
+def _check_sharing(context: Context) -> None:
     """They are no GRES of Slurm: every job on a node sees all of them."""
-    if placement.per_node > 1:
+    if context.placement.per_node > 1:
         what, hint = "the points on a node would take the same NeuronCores", "remove it"
-        diagnostics.problem(("sweep", "per_node"), f"{what}: Slurm does not divide them", hint)
-    elif not placement.exclusive:
+        context.problem(("sweep", "per_node"), f"{what}: Slurm does not divide them", hint)
+    elif not context.placement.exclusive:
         what, hint = "jobs that share a node would take the same NeuronCores", "remove it"
-        diagnostics.problem(("sbatch", "exclusive"), f"{what}: Slurm does not divide them", hint)
+        context.problem(("sbatch", "exclusive"), f"{what}: Slurm does not divide them", hint)
 
 
-def _check_network(placement: Placement, facts: ClusterFacts, diagnostics: Diagnostics) -> None:
+def _check_network(context: Context) -> None:
+    placement = context.placement
     node_type, nodes = placement.node_type, placement.shape.nodes
     if nodes > 1 and placement.fabric != "efa":
-        diagnostics.problem(
+        context.problem(
             ("nodes",),
             f"Neuron's collectives need EFA between nodes: queue {placement.partition} has none",
-            facts.terms.enable_fabric
+            context.facts.terms.enable_fabric
             if node_type.fabric == "efa"
             else f"nodes: 1, or a larger type: a {node_type.name} has no EFA",
             warning=True,
@@ -84,12 +73,9 @@ def _check_network(placement: Placement, facts: ClusterFacts, diagnostics: Diagn
 
 
 def _check_logical_cores(
-    env: Mapping[str, str],
-    ranks_per_node: int | None,
-    placement: Placement,
-    diagnostics: Diagnostics,
+    context: Context, env: Mapping[str, str], ranks_per_node: int | None
 ) -> None:
-    node_type = placement.node_type
+    node_type = context.placement.node_type
     default = str(node_type.neuron_cores // node_type.accelerator_ranks)
     wanted = env.get("NEURON_LOGICAL_NC_CONFIG", default)
     if wanted == default:
@@ -98,12 +84,12 @@ def _check_logical_cores(
     if wanted != "1":
         known = "1" if default == "1" else f"1 and {default}"
         what = f"{wanted} cores in a logical core are not supported on {device}, only {known}"
-        diagnostics.problem(key, what, f"remove it: {default} is the default")
+        context.problem(key, what, f"remove it: {default} is the default")
     elif ranks_per_node is None:
         cores = node_type.neuron_cores
         what = f"each of the {cores} NeuronCores is a device of its own, and there are "
-        what += f"{placement.shape.ranks_per_node} ranks"
-        diagnostics.problem(key, what, f"add `ranks_per_node: {cores}`, or remove it", warning=True)
+        what += f"{context.placement.shape.ranks_per_node} ranks"
+        context.problem(key, what, f"add `ranks_per_node: {cores}`, or remove it", warning=True)
 
 
 # ------------------------------------------------------------------ indistinct nodes
@@ -111,16 +97,15 @@ def _check_logical_cores(
 # Warns of a job that may get nodes of another type than it is planned for.
 
 
-def check_node_type(
-    experiment: Experiment, placement: Placement, facts: ClusterFacts, diagnostics: Diagnostics
-) -> None:
+def check_node_type(context: Context) -> None:
     """Warn if nothing in the job selects its node type, where the partition has others."""
+    spec, placement = context.spec, context.placement
     wanted = placement.node_type
-    groups = facts.partition(placement.partition).node_groups
+    groups = context.facts.partition(placement.partition).node_groups
     others = [one.node_type for one in groups if one.node_type.name != wanted.name]
-    request = gpu_request(experiment.sbatch)
-    by_type = gpu_type(experiment.gpus_per_node) or (request and request.type)
-    selected = placement.constraint or "constraint" in experiment.sbatch or by_type
+    request = gpu_request(spec.sbatch)
+    by_type = gpu_type(spec.gpus_per_node) or (request and request.type)
+    selected = placement.constraint or "constraint" in spec.sbatch or by_type
     if not others or selected:
         return
     own, gpus = wanted.gpu_gres_type, placement.shape.gpus_per_node
@@ -129,7 +114,7 @@ def check_node_type(
     )
     if gpus and own and own not in {one.gpu_gres_type for one in others}:
         hint = f"gpus_per_node: {own}:{gpus}"
-    diagnostics.problem(
+    context.problem(
         ("instance_type",),
         f"no feature tells {wanted.name} from the other nodes of queue {placement.partition}, so "
         "the job may get any of them",

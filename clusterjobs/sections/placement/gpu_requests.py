@@ -10,10 +10,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from clusterjobs.clusters.facts import NodeType, Partition, Terms
-from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.clusters.facts import NodeType, Partition
 from clusterjobs.errors import did_you_mean
-from clusterjobs.launchers.base import Launcher
+from clusterjobs.sections.context import Context
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.field_types import gpu_type
 from clusterjobs.yaml.document import Path
@@ -70,44 +69,44 @@ def is_gpu_request(name: str, value: str | int | bool) -> bool:
     return name == "gpus-per-node"
 
 
-def check_gpu_requests(
-    experiment: Experiment, gpus: int, gres_type: str, per_node: int, diagnostics: Diagnostics
-) -> None:
-    """`gpus`: of a node, as planned. `gres_type`: the type in Slurm; "" if unknown."""
-    own = experiment.sbatch
+def check_gpu_requests(context: Context) -> None:
+    """Refuse requests of `sbatch` that are not for the planned GPUs."""
+    own, placement = context.spec.sbatch, context.placement
+    gres_type = placement.node_type.gpu_gres_type
+    gpus = placement.shape.gpus_per_node * placement.per_node
     requests = list(_requests(own))
-    _check_syntax(own, diagnostics)
+    _check_syntax(context, own)
     for one in requests:
-        if one.number != gpus * per_node:
-            diagnostics.problem(
+        if one.number != gpus:
+            context.problem(
                 one.path,
-                f"requests {one.number} of each node, but the job is planned for {gpus * per_node}",
+                f"requests {one.number} of each node, but the job is planned for {gpus}",
                 "write the same number, or only one of the two keys",
             )
     if len(requests) > 1:
         what = "Slurm refuses several requests for GPUs in one job"
-        diagnostics.problem(requests[1].path, what, "write one of them")
+        context.problem(requests[1].path, what, "write one of them")
     kinds = [(one.path, one.type) for one in requests]
-    for path, kind in ((("gpus_per_node",), gpu_type(experiment.gpus_per_node)), *kinds):
+    for path, kind in ((("gpus_per_node",), gpu_type(context.spec.gpus_per_node)), *kinds):
         if kind and gres_type and kind != gres_type:
-            diagnostics.problem(
+            context.problem(
                 path,
                 f"the planned nodes have no GPUs of the type {kind}",
-                f"their type in Slurm is {gres_type}: write {gres_type}:{gpus * per_node}",
+                f"their type in Slurm is {gres_type}: write {gres_type}:{gpus}",
             )
 
 
-def _check_syntax(own: _Values, diagnostics: Diagnostics) -> None:
+def _check_syntax(context: Context, own: _Values) -> None:
     value = own.get("gpus-per-node")
     if isinstance(value, str) and not _PER_NODE.fullmatch(value):
         what = f"{value} is not a number of GPUs"
-        diagnostics.problem(("sbatch", "gpus-per-node"), what, "write 8, or a100:8")
+        context.problem(("sbatch", "gpus-per-node"), what, "write 8, or a100:8")
     value = own.get("gres")
     for part in value.split(",") if isinstance(value, str) else ():
         name = part.partition(":")[0]
         if not _NAME.fullmatch(name) or (name == "gpu" and not _GRES.fullmatch(part)):
             what = f"{part} is not a request of a generic resource"
-            diagnostics.problem(("sbatch", "gres"), what, "write gpu:8, or gpu:a100:8")
+            context.problem(("sbatch", "gres"), what, "write gpu:8, or gpu:a100:8")
 
 
 def requests_gpus(directives: Iterable[tuple[str, str | int | bool, str]]) -> bool:
@@ -154,39 +153,38 @@ def _one_thread_per_core(node_type: NodeType) -> NodeType:
     return node_type._replace(cpus=node_type.cpus // node_type.threads_per_core)
 
 
-def check_hint(
-    experiment: Experiment,
-    launcher: Launcher,
-    node_type: NodeType,
-    terms: Terms,
-    diagnostics: Diagnostics,
-) -> None:
+def check_hint(context: Context) -> None:
     """Refuse hints that have no effect, and warn where the nodes have no threads to leave idle."""
-    hint = hint_of(experiment)
+    spec, node_type = context.spec, context.placement.node_type
+    hint = hint_of(spec)
     if hint is None:
         return
-    key = "srun" if HINT in experiment.srun else "sbatch"
+    key = "srun" if HINT in spec.srun else "sbatch"
     if hint not in _VALUES:
         what = f"Slurm knows no hint {hint!r}"
-        diagnostics.problem((key, HINT), what, did_you_mean(hint, _VALUES))
+        context.problem((key, HINT), what, did_you_mean(hint, _VALUES))
         return
-    if experiment.sbatch.get(HINT, hint) != hint:
-        what = f"sbatch has another hint: {experiment.sbatch[HINT]}"
-        diagnostics.problem((key, HINT), what, "write one of them, under sbatch")
+    if spec.sbatch.get(HINT, hint) != hint:
+        what = f"sbatch has another hint: {spec.sbatch[HINT]}"
+        context.problem((key, HINT), what, "write one of them, under sbatch")
     for program in ("sbatch", "srun"):
         for name in _EXCLUDED:
-            if name in getattr(experiment, program):
+            if name in getattr(spec, program):
                 what = f"Slurm ignores --hint beside --{name}"
-                where = diagnostics.describe_key((key, HINT))
-                diagnostics.problem((program, name), what, f"remove one of them: {where}")
-    if not launcher.calls_srun:
-        what = f"has no effect on the ranks: {launcher.name} starts its own steps"
-        diagnostics.problem((key, HINT), what, "remove it", warning=True)
-    elif hint == "nomultithread" and terms.one_thread_per_core and not node_type.cpus_are_cores:
-        diagnostics.problem(
+                where = context.diagnostics.describe_key((key, HINT))
+                context.problem((program, name), what, f"remove one of them: {where}")
+    if not context.launcher.calls_srun:
+        what = f"has no effect on the ranks: {context.launcher.name} starts its own steps"
+        context.problem((key, HINT), what, "remove it", warning=True)
+    elif (
+        hint == "nomultithread"
+        and context.facts.terms.one_thread_per_core
+        and not node_type.cpus_are_cores
+    ):
+        context.problem(
             (key, HINT),
             "on these nodes, Slurm counts each thread as a core: ranks are bound to their CPUs, "
             "but no thread stays idle, and cpus_per_task counts threads",
-            terms.one_thread_per_core,
+            context.facts.terms.one_thread_per_core,
             warning=True,
         )

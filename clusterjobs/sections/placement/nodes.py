@@ -5,32 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from clusterjobs.clusters.facts import ClusterFacts, NodeGroup, Partition
-from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.errors import did_you_mean
+from clusterjobs.sections.context import Context
+from clusterjobs.sections.placement.gpu_requests import gpus_wanted, hint_of, with_usable_cpus
 
 
-def find_partition(
-    wanted: str | None,
-    gpus: int | None,
-    facts: ClusterFacts,
-    diagnostics: Diagnostics,
-    provenance: Provenance,
-) -> Partition | None:
+def find_partition(context: Context) -> Partition:
     """The named partition, else the only one with GPUs, else the only one.
 
-    A job that wants 0 `gpus` gets the only one without them, if there is one.
+    A job that wants 0 GPUs gets the only one without them, if there is one.
+    Raises InputError if there is none.
     """
-    partitions = facts.partitions
+    found = _find_partition(context)
+    if found is None:
+        context.diagnostics.stop()
+    return with_usable_cpus(found, hint_of(context.spec))
+
+
+def _find_partition(context: Context) -> Partition | None:
+    facts, wanted, gpus = context.facts, context.spec.queue, gpus_wanted(context.spec)
     if wanted is not None:
         found = facts.find_partition(wanted)
         if found is None:
-            hint = did_you_mean(wanted, [one.name for one in partitions])
-            diagnostics.problem(("queue",), f"{facts.name} has no queue {wanted}", hint)
+            hint = did_you_mean(wanted, [one.name for one in facts.partitions])
+            context.problem(("queue",), f"{facts.name} has no queue {wanted}", hint)
         return found
     kind, candidates = _candidates(facts, gpus)
     if len(candidates) == 1 and not candidates[0].name:
         placeholder = candidates[0].placeholder or "no name"
-        diagnostics.missing(
+        context.diagnostics.missing(
             "queue",
             f"the queue's name in the config of {facts.name} ({placeholder}) was not filled in",
             "add `queue:` with the name that it has in the cluster",
@@ -39,13 +42,13 @@ def find_partition(
     default = [one for one in candidates if one.name == facts.default_partition]
     if default and len(candidates) > 1 and not facts.write_partition:
         what = f"the default of {facts.name}, which chooses the partition"
-        provenance.record("queue", default[0].name, what)
+        context.record("queue", default[0].name, what)
         return default[0]
     if len(candidates) == 1:
         what = f"the only {kind} of {facts.name}"
-        provenance.record("queue", candidates[0].name, what)
+        context.record("queue", candidates[0].name, what)
         return candidates[0]
-    diagnostics.missing(
+    context.diagnostics.missing(
         "queue",
         f"{facts.name} has {len(candidates)} queues to choose from",
         "add `queue: ...`, one of " + ", ".join(one.name for one in candidates),
@@ -70,38 +73,40 @@ def default_queue(facts: ClusterFacts, gpus: int | None) -> str | None:
     return (candidates[0].name or None) if len(candidates) == 1 else None
 
 
-def find_groups(
-    wanted: str | None,
-    partition: Partition,
-    diagnostics: Diagnostics,
-    provenance: Provenance,
-) -> tuple[NodeGroup, ...]:
-    """The groups of the partition that the job can use; their nodes are of one type."""
-    name, groups = partition.name, partition.node_groups
+def find_groups(context: Context, partition: Partition) -> tuple[NodeGroup, ...]:
+    """The groups of the partition that the job can use; their nodes are of one type.
+
+    Raises InputError if there are none.
+    """
+    return _find_groups(context, partition) or context.diagnostics.stop()
+
+
+def _find_groups(context: Context, partition: Partition) -> tuple[NodeGroup, ...]:
+    wanted, name, groups = context.spec.instance_type, partition.name, partition.node_groups
     kinds = list(dict.fromkeys(group.node_type.name for group in groups))
     types = list(dict.fromkeys(kind for group in groups for kind in group.type_names))
     if wanted is not None and wanted not in types:
-        diagnostics.problem(
+        context.problem(
             ("instance_type",), f"queue {name} has no {wanted}", did_you_mean(wanted, types)
         )
         return ()
     if wanted is not None:
         return tuple(group for group in groups if wanted in group.type_names)
     if len(kinds) > 1:
-        diagnostics.missing(
+        context.diagnostics.missing(
             "instance_type",
             f"queue {name} has nodes of several types, but all nodes of a job must be of one type",
             "add `instance_type: ...`, one of " + ", ".join(types),
         )
         return ()
     if not kinds:
-        diagnostics.missing(
+        context.diagnostics.missing(
             "queue",
             f"queue {name} has no nodes",
             "choose another queue, or give it nodes in the cluster's config",
         )
     elif kinds[0]:
-        provenance.record("instance_type", kinds[0], f"what queue {name} has")
+        context.record("instance_type", kinds[0], f"what queue {name} has")
     return groups
 
 

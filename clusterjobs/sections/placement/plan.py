@@ -5,19 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from clusterjobs.clusters.facts import ClusterFacts, NodeGroup, NodeType, Partition, Terms
+from clusterjobs.clusters.facts import NodeGroup, NodeType, Partition
 from clusterjobs.counted import counted
-from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks.base import Shape
-from clusterjobs.launchers import Launcher
-from clusterjobs.sections.placement.gpu_requests import (
-    check_gpu_requests,
-    gpus_wanted,
-    hint_of,
-    with_usable_cpus,
-)
+from clusterjobs.sections.context import Context
 from clusterjobs.sections.placement.node_share import (
-    check_packing,
     plan_cpus_per_task,
     plan_gpus_per_node,
     plan_ranks_per_node,
@@ -51,22 +43,21 @@ def first_nodes(experiment: Experiment) -> Iterator[tuple[str, int]]:
         first += role.nodes
 
 
-def plan_training_nodes(
-    experiment: Experiment, diagnostics: Diagnostics, provenance: Provenance
-) -> int:
+def plan_training_nodes(context: Context) -> int:
     """The nodes that train, at least one: with too few, planning continues after the problem."""
-    taken = nodes_of_roles(experiment)
-    left = experiment.nodes - taken
+    spec = context.spec
+    taken = nodes_of_roles(spec)
+    left = spec.nodes - taken
     if left < 1:
-        have = counted(experiment.nodes, "node")
-        diagnostics.problem(
+        have = counted(spec.nodes, "node")
+        context.problem(
             ("roles",),
             f"the roles take {counted(taken, 'node')} of a job of {have}: none is left to train",
             f"nodes: {taken + 1} at least",
         )
     elif taken:
-        reason = f"{counted(experiment.nodes, 'node')} without those of {_listed(experiment)}"
-        provenance.record("training_nodes", left, reason)
+        reason = f"{counted(spec.nodes, 'node')} without those of {_listed(spec)}"
+        context.record("training_nodes", left, reason)
     return max(1, left)
 
 
@@ -117,34 +108,22 @@ class Placement(NamedTuple):
         return self.cpus is not None and self.cpus < self.shape.ranks_per_node
 
 
-def plan_placement(
-    experiment: Experiment,
-    facts: ClusterFacts,
-    launcher: Launcher,
-    diagnostics: Diagnostics,
-    provenance: Provenance,
-) -> Placement | None:
-    """The section `placement`; None if it is impossible, with the reason in `diagnostics`."""
-    partition = find_partition(
-        experiment.queue, gpus_wanted(experiment), facts, diagnostics, provenance
-    )
-    if partition is None:
-        return None
-    partition = with_usable_cpus(partition, hint_of(experiment))
-    groups = find_groups(experiment.instance_type, partition, diagnostics, provenance)
-    if not groups:
-        return None
-    _check_nodes(experiment.nodes, partition.name, groups, facts.terms.max_nodes, diagnostics)
-    _check_time_limit(experiment.time_limit, partition, diagnostics)
-    shape = _shape(experiment, groups, facts.terms, diagnostics, provenance)
+def plan(context: Context) -> Placement:
+    """The section `placement`. Raises InputError if there are no nodes for the job."""
+    spec, launcher = context.spec, context.launcher
+    partition = find_partition(context)
+    groups = find_groups(context, partition)
+    _check_nodes(context, partition.name, groups)
+    _check_time_limit(context, partition)
+    shape = _shape(context, groups)
     ntasks = shape.ranks_per_node if launcher.task_per_rank else 1
-    provenance.record("ntasks_per_node", ntasks, launcher.reason)
-    exclusive = experiment.sbatch.get("exclusive") is not False
-    _check_exclusive(exclusive, partition, facts.terms.exclusive, diagnostics)
+    context.record("ntasks_per_node", ntasks, launcher.reason)
+    exclusive = spec.sbatch.get("exclusive") is not False
+    _check_exclusive(context, exclusive, partition)
     node_type, fabrics = groups[0].node_type, [group.fabric for group in groups if group.fabric]
-    per_node = points_per_node(experiment)
+    per_node = points_per_node(spec)
     share = None if exclusive else per_node * shape.gpus_per_node or None
-    placement = Placement(
+    return Placement(
         shape,
         partition.name,
         node_type,
@@ -152,83 +131,57 @@ def plan_placement(
         constraint_of(partition, groups),
         exclusive,
         ntasks,
-        plan_cpus_per_task(
-            experiment, node_type, share, ntasks * per_node, diagnostics, provenance
-        ),
+        plan_cpus_per_task(context, node_type, share, ntasks * per_node),
         per_node,
-        nodes_of_roles(experiment),
-        facts.master_addr_suffix,
+        nodes_of_roles(spec),
+        context.facts.master_addr_suffix,
     )
-    check_packing(experiment, launcher, placement, diagnostics)
-    check_gpu_requests(
-        experiment, shape.gpus_per_node, node_type.gpu_gres_type, per_node, diagnostics
-    )
-    return placement
 
 
-def _shape(
-    experiment: Experiment,
-    groups: tuple[NodeGroup, ...],
-    terms: Terms,
-    diagnostics: Diagnostics,
-    provenance: Provenance,
-) -> Shape:
+def _shape(context: Context, groups: tuple[NodeGroup, ...]) -> Shape:
     """The numbers of nodes, ranks and GPUs."""
-    nodes = plan_training_nodes(experiment, diagnostics, provenance)
-    node_type, per_node = groups[0].node_type, points_per_node(experiment)
-    gpus = plan_gpus_per_node(
-        gpus_wanted(experiment), node_type, per_node, terms, diagnostics, provenance
-    )
+    nodes, node_type = plan_training_nodes(context), groups[0].node_type
+    gpus = plan_gpus_per_node(context, node_type)
     if node_type.gpus is not None and gpus > node_type.gpus:
-        refuse_gpus(gpus, nodes, node_type, node_limit(groups), diagnostics)
-    ranks = plan_ranks_per_node(experiment.ranks_per_node, gpus, node_type, diagnostics, provenance)
+        refuse_gpus(context, gpus, nodes, node_type, node_limit(groups))
+    ranks = plan_ranks_per_node(context, gpus, node_type)
     shape = Shape(nodes, ranks, gpus)
     reason = f"{counted(nodes, 'node')} x {counted(ranks, 'rank')}"
-    provenance.record("world_size", shape.world_size, reason)
+    context.record("world_size", shape.world_size, reason)
     return shape
 
 
-def _check_nodes(
-    nodes: int,
-    partition: str,
-    groups: tuple[NodeGroup, ...],
-    word: str,
-    diagnostics: Diagnostics,
-) -> None:
-    """Compare with the partition. `word`: the source's own term for the number of nodes."""
-    limit = node_limit(groups)
+def _check_nodes(context: Context, partition: str, groups: tuple[NodeGroup, ...]) -> None:
+    nodes, limit = context.spec.nodes, node_limit(groups)
     if limit is not None and nodes > limit:
-        word = groups[0].limit or word
+        word = groups[0].limit or context.facts.terms.max_nodes
         counts = ", ".join(f"{one.name}: {one.limit or word} {one.max_nodes}" for one in groups)
-        diagnostics.problem(
+        context.problem(
             ("nodes",),
             f"{nodes} is more than queue {partition} can have ({counts})",
             f"nodes: {limit} at most, or ask the cluster's admin to raise {word}",
         )
 
 
-def _check_time_limit(
-    time_limit: str | None, partition: Partition, diagnostics: Diagnostics
-) -> None:
+def _check_time_limit(context: Context, partition: Partition) -> None:
     """By default Slurm accepts a longer job, and it waits forever (EnforcePartLimits)."""
-    longest = partition.max_time
+    time_limit, longest = context.spec.time_limit, partition.max_time
     if time_limit is None or longest is None:
         return
     seconds = seconds_of(time_limit)
     if seconds is None or seconds > longest:
         most = slurm_time(longest)
-        diagnostics.problem(
+        context.problem(
             ("time_limit",),
             f"{time_limit} is longer than queue {partition.name} allows (MaxTime {most})",
             f"time_limit: {most} at most, or ask the cluster's admin to raise MaxTime",
         )
 
 
-def _check_exclusive(
-    exclusive: bool, partition: Partition, word: str, diagnostics: Diagnostics
-) -> None:
+def _check_exclusive(context: Context, exclusive: bool, partition: Partition) -> None:
     if not exclusive and partition.exclusive:
-        diagnostics.problem(
+        word = context.facts.terms.exclusive
+        context.problem(
             ("sbatch", "exclusive"),
             f"queue {partition.name} always allocates whole nodes ({word})",
             "remove it, or choose a queue that shares its nodes",

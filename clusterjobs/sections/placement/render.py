@@ -9,11 +9,12 @@ from clusterjobs.script import shell
 from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.placement.gpu_requests import requests_gpus
 from clusterjobs.sections.placement.node_share import port_stride
-from clusterjobs.sections.plan import Plan
+from clusterjobs.sections.rendering import Rendering
 
 
-def placement_context(plan: Plan) -> dict[str, Any]:
+def render(rendering: Rendering) -> dict[str, Any]:
     """What the block `placement` and the launchers' templates print."""
+    plan = rendering.plan
     shape, per_node = plan.placement.shape, plan.placement.per_node
     return {
         "nodes": shape.nodes,

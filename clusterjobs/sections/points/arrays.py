@@ -287,7 +287,7 @@ def _tasks(
 
 def _of_an_array(plan: Plan, indexes: Sequence[int]) -> Iterator[Directive]:
     """The directives of the plan as those of an array."""
-    limit = plan.sweep.max_running if plan.sweep else None
+    limit = plan.points.max_running if plan.points else None
     for one in plan.job.directives:
         is_ours = (one.name, one.value) == ("output", "%x-%j.out")
         yield one._replace(value="%x-%A_%a.out") if is_ours else one

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from clusterjobs.frameworks.base import JOB_DIR, Variable, folder_on_the_node
+from clusterjobs.sections.context import Context
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.references import variable
 
@@ -35,13 +36,13 @@ class SweepJob(NamedTuple):
         )
 
 
-def plan_sweep(experiment: Experiment) -> SweepJob | None:
-    """The section `sweep`; None without one."""
-    sweep = experiment.sweep
+def plan(context: Context) -> SweepJob | None:
+    """The section `points`; None without a sweep."""
+    spec, sweep = context.spec, context.spec.sweep
     if sweep is None:
         return None
-    name = sweep.name or experiment.name
-    folder = folder_on_the_node(f"{experiment.logs.path}/{name}")
+    name = sweep.name or spec.name
+    folder = folder_on_the_node(f"{spec.logs.path}/{name}")
     return SweepJob(name, folder, sweep.max_running, sweep.max_failed)
 
 

@@ -9,20 +9,18 @@ from clusterjobs.counted import counted
 from clusterjobs.script import shell
 from clusterjobs.script.lines import WIDTH, wrapped
 from clusterjobs.script.shell import ShellText
-from clusterjobs.sections.plan import Plan
-from clusterjobs.sections.points.arrays import PointTable, variables_in
+from clusterjobs.sections.points.arrays import variables_in
+from clusterjobs.sections.rendering import Rendering
 from clusterjobs.spec.references import variable
 
 _WIDEST = 80  # longer cells are not aligned
 _Rows = Sequence[Sequence[str]]
 
 
-def points_context(plan: Plan, table: PointTable | None, record: str) -> dict[str, Any] | None:
-    """What the block and the function `points` print; None without a sweep.
-
-    `record`: plan.json of all points.
-    """
-    if table is None or plan.sweep is None:
+def render(rendering: Rendering) -> dict[str, Any] | None:
+    """What the block and the function `points` print; None without a sweep."""
+    plan, table = rendering.plan, rendering.table
+    if table is None or plan.points is None:
         return None
     own = tuple(one.point.index for one in table.points)
     is_own = (
@@ -33,7 +31,7 @@ def points_context(plan: Plan, table: PointTable | None, record: str) -> dict[st
         names = (*names, "point_index")
         rows = tuple((*row, str(index)) for row, index in zip(rows, own, strict=True))
     cells = [list(map(shell.argument, row)) for row in rows]
-    title = f"# ==== {counted(len(rows), 'point')} of the sweep {plan.sweep.name} "
+    title = f"# ==== {counted(len(rows), 'point')} of the sweep {plan.points.name} "
     arguments = [f"{name}={_argument(number)}" for number, name in enumerate(names, 1)]
     return {
         "is_array": table.is_array,
@@ -45,9 +43,9 @@ def points_context(plan: Plan, table: PointTable | None, record: str) -> dict[st
         "assignments": [ShellText(f"{a}={b}") for a, b in zip(names, cells[0], strict=True)],
         "sets_index": is_own,
         "sets_label": "point_label" in variables_in(plan),
-        "max_failed": (table.is_array and plan.sweep.max_failed) or 0,
-        "failed": shell.quote(f"{plan.sweep.folder}/failed/{variable('SLURM_ARRAY_JOB_ID')}"),
-        "plan_json": shell.expanding_document(record),
+        "max_failed": (table.is_array and plan.points.max_failed) or 0,
+        "failed": shell.quote(f"{plan.points.folder}/failed/{variable('SLURM_ARRAY_JOB_ID')}"),
+        "plan_json": shell.expanding_document(rendering.plan_json),
     }
 
 

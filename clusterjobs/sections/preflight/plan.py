@@ -10,14 +10,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from clusterjobs.clusters.facts import ClusterFacts
-from clusterjobs.diagnostics import Diagnostics, Provenance
-from clusterjobs.frameworks.base import JOB_DIR, Framework, Variable
+from clusterjobs.frameworks.base import JOB_DIR, Variable
+from clusterjobs.sections.context import Context
 from clusterjobs.sections.environment.fabrics import Fabric, fabric_of
 from clusterjobs.sections.placement.plan import Placement
 from clusterjobs.slurm.options import Directive
-from clusterjobs.spec import experiment as spec
-from clusterjobs.spec.experiment import Software
 from clusterjobs.spec.references import expanding, show, variable
 
 # ------------------------------------------------------------------ preflight checks
@@ -81,10 +78,9 @@ def _fabric(placement: Placement, source: str) -> Iterator[Possible]:
         yield Possible("memlock", "memlock", "", f"{fabric.title} pins memory", maker)
 
 
-def storage_checks(
-    free_gib: int, checkpoints: str | None, nodes: int, facts: ClusterFacts
-) -> Iterator[Possible]:
+def storage_checks(context: Context, free_gib: int) -> Iterator[Possible]:
     """Mounts, the folders that the job writes to, and the space in them."""
+    facts, checkpoints = context.facts, context.checkpoints.path
     for mount in facts.mounts:
         word = "lustre" if mount.kind == "lustre" else "mount"
         reason = f"{mount.name or mount.kind} of {facts.name}"
@@ -93,7 +89,7 @@ def storage_checks(
     if checkpoints:
         folders[checkpoints] = "checkpoints"
     for folder, reason in folders.items():
-        if nodes > 1:
+        if context.placement.all_nodes > 1:
             yield Possible("mounts", "folder", folder, f"{reason}: the same for all nodes")
         yield Possible("space", "space", f"{free_gib}:{folder}", f"GiB free: {reason}", "free_gib")
     yield Possible("space", "space", "1:/tmp", "GiB free: programs keep temporary files there")
@@ -107,10 +103,10 @@ def network_checks() -> Iterator[Possible]:
     yield Possible("port", "port", "", "MASTER_PORT is free, and every node can call it")
 
 
-def software_checks(
-    software: Software, framework: Framework, placement: Placement, script: str | None
-) -> Iterator[Possible]:
+def software_checks(context: Context) -> Iterator[Possible]:
     """What the job's Python or its container needs."""
+    software, framework, script = context.spec.software, context.framework, context.spec.script
+    has_gpus = context.placement.shape.gpus_per_node > 0
     if software.container:  # the image decides what is inside
         if software.container.runtime == "pyxis":
             yield Possible("containers", "containers", "", "the ranks run in a container", "pyxis")
@@ -119,10 +115,10 @@ def software_checks(
     packages = ",".join(f"{name}=={pin}" if pin else name for name, pin in pins.items())
     if packages:
         yield Possible("software", "packages", packages, "what the job's Python must have")
-    if placement.shape.gpus_per_node and framework.imports:
+    if has_gpus and framework.imports:
         reason = f"{framework.name} imports them on GPUs"
         yield Possible("software", "imports", ",".join(framework.imports), reason)
-    if placement.shape.gpus_per_node and framework.compiles_extensions:
+    if has_gpus and framework.compiles_extensions:
         reason = f"{framework.name} compiles extensions when it starts"
         yield Possible("build", "build", "", reason, "PyTorch: torch.utils.cpp_extension")
     if framework.helpers and script:
@@ -200,63 +196,47 @@ class Preflight(NamedTuple):
         )
 
 
-def plan_preflight(
-    wish: spec.Preflight | None,
-    software: spec.Software,
-    framework: Framework,
-    placement: Placement,
-    facts: ClusterFacts,
-    checkpoints: str | None,
-    script: str | None,
-    diagnostics: Diagnostics,
-    provenance: Provenance,
-) -> Preflight | None:
+def plan(context: Context) -> Preflight | None:
     """The section `preflight`; None if the spec does not ask for it."""
-    if wish is None:
-        _check_unread_pins(software, diagnostics)
+    written, placement, facts = context.spec.preflight, context.placement, context.facts
+    if written is None:
+        _check_unread_pins(context)
         return None
     possible = [
         *hardware_checks(placement, facts.terms.node_facts),
-        *storage_checks(wish.free_gib, checkpoints, placement.all_nodes, facts),
+        *storage_checks(context, written.free_gib),
         *network_checks(),
-        *software_checks(software, framework, placement, script),
+        *software_checks(context),
     ]
     shape, fabric = placement.shape, fabric_of(placement.fabric)
     reads_nccl = bool(fabric.network) and shape.gpus_per_node > 0 and shape.nodes > 1
-    chosen = _chosen(wish.checks, {one.name for one in possible}, reads_nccl, diagnostics)
+    chosen = _chosen(context, written.checks, {one.name for one in possible}, reads_nccl)
     checks = []
     for one in possible:
         if one.name in chosen:
-            provenance.record(one.unique_name, show(one.wanted) or "yes", one.reason, one.source)
+            context.record(one.unique_name, show(one.wanted) or "yes", one.reason, one.source)
             word = f"{one.word}={one.wanted}" if one.wanted else one.word
             checks.append(Check(word, one.reason))
     if checks:
         reason = "for all checks; a node that does not answer in time is bad"
-        checks.insert(0, Check(f"seconds={wish.seconds}", reason))
+        checks.insert(0, Check(f"seconds={written.seconds}", reason))
     return Preflight(
         tuple(checks),
-        wish.on_bad_node == "exclude",
+        written.on_bad_node == "exclude",
         "nccl" in chosen,
         f"{JOB_DIR}/nccl",
-        _all_reduce(
-            wish.bandwidth_percent,
-            software.container is not None,
-            placement,
-            facts.terms.node_facts,
-            diagnostics,
-            provenance,
-        ),
+        _all_reduce(context, written.bandwidth_percent),
         fabric,
     )
 
 
 def _chosen(
-    wanted: Sequence[str] | None, possible: set[str], reads_nccl: bool, diagnostics: Diagnostics
+    context: Context, wanted: Sequence[str] | None, possible: set[str], reads_nccl: bool
 ) -> set[str]:
     possible = possible | ({"nccl"} if reads_nccl else set())
     for name in wanted or ():
         if name not in possible:
-            diagnostics.problem(
+            context.problem(
                 ("preflight",),
                 f"{name} has nothing to check in this job",
                 "remove it; checked: " + ", ".join(sorted(possible)),
@@ -268,31 +248,25 @@ def _chosen(
 # ------------------------------------------------------------------ the network's rate
 
 
-def _all_reduce(
-    percent: int | None,
-    contained: bool,
-    placement: Placement,
-    source: str,
-    diagnostics: Diagnostics,
-    provenance: Provenance,
-) -> AllReduce | None:
+def _all_reduce(context: Context, percent: int | None) -> AllReduce | None:
+    placement = context.placement
     key, node_type = ("preflight", "bandwidth_percent"), placement.node_type
     if percent is None:
         return None
     if percent > 100:
-        diagnostics.problem(key, f"{percent} % is more than the network gives", "a half is 50")
+        context.problem(key, f"{percent} % is more than the network gives", "a half is 50")
     elif placement.all_nodes == 1:
-        diagnostics.problem(key, "there is no network within one node", "remove it", warning=True)
-    elif contained:
+        context.problem(key, "there is no network within one node", "remove it", warning=True)
+    elif context.spec.software.container:
         what = (
             "the all-reduce is measured by the job's own Python, and the ranks' is in a container"
         )
-        diagnostics.problem(key, what, "remove it")
+        context.problem(key, what, "remove it")
     else:
         gbps = f"{node_type.network_gbps or 0:g}"
         known = f"{gbps} Gbps" if node_type.network_gbps else "unknown"
         reason = f"the network of {node_type.in_words}, both ways, and {percent} % of it"
-        provenance.record("preflight.all_reduce", known, reason, source)
+        context.record("preflight.all_reduce", known, reason, context.facts.terms.node_facts)
         return AllReduce(gbps, percent, tuple(_task_per_rank(placement)))
     return None
 
@@ -315,9 +289,9 @@ def _task_per_rank(placement: Placement) -> Iterator[Directive]:
         yield Directive("overcommit", True, "a node has more ranks than CPUs")
 
 
-def _check_unread_pins(software: spec.Software, diagnostics: Diagnostics) -> None:
-    if software.requires:
-        diagnostics.problem(
+def _check_unread_pins(context: Context) -> None:
+    if context.spec.software.requires:
+        context.problem(
             ("software", "requires"),
             "the preflight looks for these packages, and it is off",
             "preflight: true, or preflight: [software]",

@@ -10,13 +10,15 @@ from clusterjobs.script.lines import command_text, option_lines, with_reason
 from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.preflight.plan import AllReduce
+from clusterjobs.sections.rendering import Rendering
 from clusterjobs.spec.references import variable
 
 _ALL_REDUCE_SECONDS = "240"
 
 
-def preflight_context(plan: Plan) -> dict[str, Any] | None:
+def render(rendering: Rendering) -> dict[str, Any] | None:
     """What the block `preflight` prints; None without a preflight."""
+    plan = rendering.plan
     preflight = plan.preflight
     if preflight is None:
         return None

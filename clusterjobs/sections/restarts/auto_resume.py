@@ -7,27 +7,22 @@ Source: AWS, SageMaker HyperPod: automatic node recovery and auto-resume.
 
 from __future__ import annotations
 
-from clusterjobs.clusters.facts import ClusterFacts
-from clusterjobs.diagnostics import Diagnostics, Provenance
-from clusterjobs.launchers import Launcher
+from clusterjobs.sections.context import Context
 from clusterjobs.slurm.options import Directive
-from clusterjobs.spec.experiment import Experiment, Restarts
+from clusterjobs.spec.experiment import Restarts
 
 AUTO_RESUME = Directive("auto-resume", 1, "HyperPod restarts the ranks on healthy nodes")
 
 
-def is_resumed_by_the_cluster(
-    experiment: Experiment, facts: ClusterFacts, launcher: Launcher
-) -> bool:
+def is_resumed_by_the_cluster(context: Context) -> bool:
     """Whether the cluster restarts the ranks; `srun: {auto-resume: false}` leaves it to the job."""
-    wants = experiment.srun.get("auto-resume", facts.auto_resume)
-    by_srun = launcher.calls_srun and not (launcher.over_ssh and experiment.software.container)
-    return experiment.restarts is not None and by_srun and wants not in (False, "0")
+    spec, launcher = context.spec, context.launcher
+    wants = spec.srun.get("auto-resume", context.facts.auto_resume)
+    by_srun = launcher.calls_srun and not (launcher.over_ssh and spec.software.container)
+    return by_srun and wants not in (False, "0")
 
 
-def without_what_the_cluster_restarts(
-    wanted: Restarts, diagnostics: Diagnostics, provenance: Provenance
-) -> Restarts:
+def without_what_the_cluster_restarts(context: Context, written: Restarts) -> Restarts:
     """No failure is answered twice: HyperPod restarts, and the script only counts its requeues.
 
     `time_limit` stays with the script, which HyperPod does not restart after it.
@@ -38,18 +33,18 @@ def without_what_the_cluster_restarts(
         "stall_seconds": "the watchdog would stop ranks that HyperPod is restarting",
     }
     for key, consequence in what.items():
-        if key in wanted.model_fields_set and getattr(wanted, key):
-            diagnostics.problem(
+        if key in written.model_fields_set and getattr(written, key):
+            context.problem(
                 ("restarts", key),
                 "not used: HyperPod restarts the ranks after a failure (srun --auto-resume=1), and "
                 f"{consequence}",
                 f"remove {key}; or srun: {{auto-resume: false}}, and the job restarts by itself",
                 warning=True,
             )
-    provenance.record(
+    context.record(
         "auto-resume",
         "srun --auto-resume=1",
         "HyperPod restarts the ranks after a failure; node_failure limits its requeues",
         "AWS: SageMaker HyperPod auto-resume",
     )
-    return wanted.model_copy(update={"failure": 0, "stalled": 0, "stall_seconds": None})
+    return written.model_copy(update={"failure": 0, "stalled": 0, "stall_seconds": None})

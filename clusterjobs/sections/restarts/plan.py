@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from clusterjobs.diagnostics import Diagnostics, Provenance
-from clusterjobs.frameworks.base import JOB_DIR, Framework, Saving, Variable
-from clusterjobs.launchers import Launcher
-from clusterjobs.sections.restarts.auto_resume import without_what_the_cluster_restarts
+from clusterjobs.frameworks.base import JOB_DIR, Saving, Variable
+from clusterjobs.sections.context import Context
+from clusterjobs.sections.restarts.auto_resume import (
+    is_resumed_by_the_cluster,
+    without_what_the_cluster_restarts,
+)
 from clusterjobs.slurm.options import Directive
 from clusterjobs.slurm.time import seconds_of
-from clusterjobs.spec import experiment as spec
+from clusterjobs.spec.experiment import Restarts as WrittenRestarts
 
 # Between the end of the grace period and the time limit: to stop the ranks, and to requeue.
 _MARGIN_SECONDS = 60
@@ -71,72 +73,62 @@ class Restarts(NamedTuple):
         )
 
 
-def plan_restarts(
-    wanted: spec.Restarts | None,
-    checkpoints: spec.Checkpoints | None,
-    time_limit: str | None,
-    framework: Framework,
-    launcher: Launcher,
-    per_node: int,
-    auto_resume: bool,
-    diagnostics: Diagnostics,
-    provenance: Provenance,
-) -> Restarts | None:
-    """The section `restarts`; None without one.
-
-    `per_node`: points of a sweep on one node. `auto_resume`: the cluster restarts the ranks' step.
-    """
-    if wanted is None:
+def plan(context: Context) -> Restarts | None:
+    """The section `restarts`; None without one."""
+    written = context.spec.restarts
+    if written is None:
         return None
-    saving = framework.saving
-    signal_seconds = wanted.grace_seconds + _MARGIN_SECONDS
+    saving = context.framework.saving
+    signal_seconds = written.grace_seconds + _MARGIN_SECONDS
     earliest = signal_seconds + _EARLY_SECONDS
     clock_seconds = earliest + _START_SECONDS
     # The clock counts whole minutes, and at least one must remain.
     asked_seconds = clock_seconds + 60 if saving.stop_channel == "clock" else earliest
-    _check_checkpoints(checkpoints, diagnostics)
-    _check_time_limit(time_limit, wanted.time_limit, asked_seconds, diagnostics)
-    _check_signal(wanted.signal, framework, launcher, diagnostics)
-    if "stalled" in wanted.model_fields_set and wanted.stall_seconds is None:
-        diagnostics.problem(
+    _check_checkpoints(context)
+    _check_time_limit(context, written.time_limit, asked_seconds)
+    _check_signal(context, written.signal)
+    if "stalled" in written.model_fields_set and written.stall_seconds is None:
+        context.problem(
             ("restarts", "stalled"),
             "restarts.stalled needs stall_seconds: without it no attempt counts as stalled",
             "add `stall_seconds: 1800`",
         )
+    auto_resume = is_resumed_by_the_cluster(context)
     if auto_resume:
-        wanted = without_what_the_cluster_restarts(wanted, diagnostics, provenance)
-    _record_budgets(wanted, provenance)
-    if per_node == 1 and not auto_resume:
-        _record_watchdog(wanted.stall_seconds, provenance)
-    _record(saving, wanted.signal, signal_seconds, clock_seconds, provenance)
-    return Restarts(
-        wanted.time_limit,
-        wanted.failure,
-        wanted.node_failure,
-        wanted.stalled,
-        wanted.stall_seconds,
-        wanted.grace_seconds,
+        written = without_what_the_cluster_restarts(context, written)
+    restarts = Restarts(
+        written.time_limit,
+        written.failure,
+        written.node_failure,
+        written.stalled,
+        written.stall_seconds,
+        written.grace_seconds,
         signal_seconds,
         clock_seconds,
         saving,
-        wanted.signal,
+        written.signal,
         auto_resume,
     )
+    _record_budgets(context, written)
+    if context.placement.per_node == 1 and not auto_resume:
+        _record_watchdog(context, written.stall_seconds)
+    _record(context, restarts)
+    return restarts
 
 
-def _record_budgets(wanted: spec.Restarts, provenance: Provenance) -> None:
-    budgets = {name: getattr(wanted, name) for name in ("time_limit", "failure", "node_failure")}
-    if wanted.stall_seconds:
-        budgets["stalled"] = wanted.stalled
-    provenance.record(
+def _record_budgets(context: Context, written: WrittenRestarts) -> None:
+    budgets = {name: getattr(written, name) for name in ("time_limit", "failure", "node_failure")}
+    if written.stall_seconds:
+        budgets["stalled"] = written.stalled
+    context.record(
         "restarts",
         ", ".join(f"{name} {budget}" for name, budget in budgets.items()),
         "the spec, and defaults; each reason has its own budget",
     )
 
 
-def _record_watchdog(stall_seconds: int | None, provenance: Provenance) -> None:
-    provenance.record(
+def _record_watchdog(context: Context, stall_seconds: int | None) -> None:
+    context.record(
         "watchdog",
         f"ranks without progress for {stall_seconds} s, and ranks that are gone"
         if stall_seconds
@@ -145,55 +137,49 @@ def _record_watchdog(stall_seconds: int | None, provenance: Provenance) -> None:
     )
 
 
-def _record(
-    saving: Saving,
-    signal: str | None,
-    signal_seconds: int,
-    clock_seconds: int,
-    provenance: Provenance,
-) -> None:
+def _record(context: Context, restarts: Restarts) -> None:
+    saving, signal = restarts.saving, restarts.signal
     channel = {"file": "by a file", "clock": "by the clock", "never": "never"}[saving.stop_channel]
-    provenance.record(
+    context.record(
         "asked to save",
         f"{channel} and SIG{signal}" if signal else channel,
         saving.reason,
     )
-    provenance.record(
+    context.record(
         "signal",
-        f"USR1, {signal_seconds} s before the limit",
+        f"USR1, {restarts.signal_seconds} s before the limit",
         f"grace_seconds, and {_MARGIN_SECONDS} s to end ranks that ignore it, and to requeue",
         "Slurm: sbatch(1) --signal, up to 60 s early",
     )
     if saving.stop_channel == "clock":
-        provenance.record(
+        context.record(
             "exit duration",
-            f"the whole minutes until {clock_seconds} s before the limit",
-            f"the signal's {signal_seconds} s, {_EARLY_SECONDS} s that it may be early, and "
-            f"{_START_SECONDS} s to start: grace_seconds are left before TERM",
+            f"the whole minutes until {restarts.clock_seconds} s before the limit",
+            f"the signal's {restarts.signal_seconds} s, {_EARLY_SECONDS} s that it may be early, "
+            f"and {_START_SECONDS} s to start: grace_seconds are left before TERM",
         )
 
 
-def _check_checkpoints(checkpoints: spec.Checkpoints | None, diagnostics: Diagnostics) -> None:
-    if checkpoints is None:
-        diagnostics.problem(
+def _check_checkpoints(context: Context) -> None:
+    if context.spec.checkpoints is None:
+        context.problem(
             ("restarts",),
             "restarts without checkpoints would start from nothing each time",
             'add `checkpoints: {path: "/fsx/checkpoints/{{ name }}"}`, where the training saves',
         )
 
 
-def _check_time_limit(
-    time_limit: str | None, budget: int, asked_seconds: int, diagnostics: Diagnostics
-) -> None:
+def _check_time_limit(context: Context, budget: int, asked_seconds: int) -> None:
+    time_limit = context.spec.time_limit
     limit = time_limit and seconds_of(time_limit)
     if budget and not limit:
-        diagnostics.problem(
+        context.problem(
             ("restarts", "time_limit"),
             "restarts.time_limit needs a time_limit that is known when the job is rendered",
             "add `time_limit: 1-00:00:00`",
         )
     elif limit and limit <= asked_seconds:
-        diagnostics.problem(
+        context.problem(
             ("restarts", "grace_seconds"),
             f"the ranks may be asked to save {asked_seconds} s before the end of a time_limit of "
             f"{limit} s",
@@ -201,20 +187,19 @@ def _check_time_limit(
         )
 
 
-def _check_signal(
-    signal: str | None, framework: Framework, launcher: Launcher, diagnostics: Diagnostics
-) -> None:
+def _check_signal(context: Context, signal: str | None) -> None:
+    framework = context.framework
     if signal is None:
         return
     if framework.saving.stop_channel != "file":
-        diagnostics.problem(
+        context.problem(
             ("restarts", "signal"),
             f"{framework.name} does not save on a signal",
             f"remove it: {framework.saving.reason}",
         )
-    elif not launcher.forwards_signals:
-        diagnostics.problem(
+    elif not context.launcher.forwards_signals:
+        context.problem(
             ("restarts", "signal"),
-            f"{signal} would reach {launcher.name} too, and end it before the ranks save",
+            f"{signal} would reach {context.launcher.name} too, and end it before the ranks save",
             "look for the file that CLUSTERJOBS_STOP_FILE names, or launcher: srun",
         )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from clusterjobs.script.shell import ShellText
-from clusterjobs.sections.plan import Plan
+from clusterjobs.sections.rendering import Rendering
 from clusterjobs.spec.known_references import TRAINING_NODES
 
 
-def restarts_context(plan: Plan) -> dict[str, Any] | None:
+def render(rendering: Rendering) -> dict[str, Any] | None:
     """What the functions of restarts print; None without restarts."""
+    plan = rendering.plan
     restarts = plan.restarts
     if restarts is None:
         return None

@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks import FRAMEWORKS
-from clusterjobs.launchers import LAUNCHERS, Launcher
-from clusterjobs.sections.container.plan import Container
+from clusterjobs.launchers import LAUNCHERS
+from clusterjobs.sections.context import Context
 from clusterjobs.sections.environment.forced import node_environment
-from clusterjobs.sections.placement.plan import Placement, first_nodes
+from clusterjobs.sections.placement.plan import first_nodes
 from clusterjobs.slurm.options import Directive
-from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.roles import Role as SpecRole
 from clusterjobs.spec.known_references import addr_variable, nodes_variable
 from clusterjobs.spec.references import variable
@@ -59,45 +57,40 @@ def role_data(role: Role) -> dict[str, str | int | None]:
     }
 
 
-def plan_roles(
-    experiment: Experiment,
-    launcher: Launcher,
-    placement: Placement,
-    container: Container | None,
-    diagnostics: Diagnostics,
-    provenance: Provenance,
-) -> tuple[Role, ...]:
+def plan(context: Context) -> tuple[Role, ...]:
     """The section `roles`; empty without any."""
-    if not experiment.roles:
+    spec, container = context.spec, context.container
+    if not spec.roles:
         return ()
-    _check_launcher(experiment, launcher, diagnostics)
+    _check_launcher(context)
     further = container.options if container and container.runtime == "pyxis" else ()
     found = []
-    for name, first in first_nodes(experiment):
-        role = experiment.roles[name]
+    for name, first in first_nodes(spec):
+        role = spec.roles[name]
         one = Role(
             name,
             first,
             role.nodes,
-            (*node_environment(experiment.env), *role.command),
+            (*node_environment(spec.env), *role.command),
             (*_options(name, role), *further),
             role.port,
             role.ready_seconds,
         )
         found.append(one)
-        _record(one, placement, provenance)
+        _record(context, one)
     return tuple(found)
 
 
-def _check_launcher(experiment: Experiment, launcher: Launcher, diagnostics: Diagnostics) -> None:
+def _check_launcher(context: Context) -> None:
     """Only options of srun can keep the ranks away from the nodes of the roles."""
-    inside = experiment.software.container is not None and launcher.over_ssh
+    spec, launcher = context.spec, context.launcher
+    inside = spec.software.container is not None and launcher.over_ssh
     if launcher.calls_srun and not inside:
         return
-    known = FRAMEWORKS[experiment.framework].launchers
+    known = FRAMEWORKS[spec.framework].launchers
     others = [name for name in known if LAUNCHERS[name].calls_srun and name != launcher.name]
-    diagnostics.problem(
-        ("launcher",) if experiment.launcher else ("roles",),
+    context.problem(
+        ("launcher",) if spec.launcher else ("roles",),
         f"{launcher.name} cannot be limited to the nodes that train: it uses all nodes of a job",
         f"launcher: {' or '.join(others)}" if others else "remove the roles",
     )
@@ -118,9 +111,9 @@ def _options(name: str, role: SpecRole) -> Iterator[Directive]:
     yield Directive("wait", 1, "one ended task ends the role")
 
 
-def _record(role: Role, placement: Placement, provenance: Provenance) -> None:
-    provenance.record(
+def _record(context: Context, role: Role) -> None:
+    context.record(
         f"roles.{role.name}",
-        role.where(placement.all_nodes),
+        role.where(context.placement.all_nodes),
         f"after the nodes that train; its address is ${addr_variable(role.name)}",
     )

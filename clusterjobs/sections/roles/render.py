@@ -7,13 +7,14 @@ from typing import Any
 from clusterjobs.counted import counted
 from clusterjobs.script.lines import command_text, heading, option_lines
 from clusterjobs.script.shell import ShellText
-from clusterjobs.sections.plan import Plan
+from clusterjobs.sections.rendering import Rendering
 from clusterjobs.sections.roles.plan import Role
 from clusterjobs.spec.known_references import addr_variable, nodes_variable, port_variable
 
 
-def roles_context(plan: Plan) -> list[dict[str, Any]]:
+def render(rendering: Rendering) -> list[dict[str, Any]]:
     """What the blocks `role_nodes` and `roles` print; empty without roles."""
+    plan = rendering.plan
     reads_nccl = plan.preflight is not None and plan.preflight.reads_nccl
     return [_role(one, reads_nccl) for one in plan.roles]
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.sections.storage import Storage, is_below
-from clusterjobs.spec.experiment import Data, Experiment
+from clusterjobs.sections.context import Context
+from clusterjobs.sections.storage import is_below
+from clusterjobs.spec.experiment import Data
 from clusterjobs.spec.references import is_absolute, show
 
 # What Python 3.7's standard library can unpack, and what it can with the program zstd.
@@ -17,26 +15,26 @@ ARCHIVES = (
 )
 
 
-def check_data(index: int, data: Data, storage: Storage, diagnostics: Diagnostics) -> None:
+def check_data(context: Context, index: int, data: Data) -> None:
     """Check one data set by itself."""
-    _check_paths(index, data, diagnostics)
+    _check_paths(context, index, data)
     if data.scope == "node":
-        _check_own_disk(index, data, storage, diagnostics)
+        _check_own_disk(context, index, data)
     else:
-        _check_shared(index, data, storage, diagnostics)
+        _check_shared(context, index, data)
     if data.unpack and not data.source.lower().endswith(ARCHIVES):
-        diagnostics.problem(
+        context.problem(
             ("data", index, "source"),
             f"{show(data.source)} is not an archive that a job can unpack",
             f"one of {', '.join(ARCHIVES)}; or leave unpack out",
         )
 
 
-def _check_paths(index: int, data: Data, diagnostics: Diagnostics) -> None:
+def _check_paths(context: Context, index: int, data: Data) -> None:
     for key in ("source", "target"):
         value = getattr(data, key)
         if not (is_absolute(value) or value.startswith("s3://")):
-            diagnostics.problem(
+            context.problem(
                 ("data", index, key),
                 f"{show(value)} is relative, but the nodes have no common working folder",
                 f"an absolute path: /fsx/{show(value)}",
@@ -45,39 +43,40 @@ def _check_paths(index: int, data: Data, diagnostics: Diagnostics) -> None:
         return
     place = ("data", index, "target")
     if data.source.rstrip("/") == data.target.rstrip("/"):
-        diagnostics.problem(place, "source and target are the same folder", "remove one of them")
+        context.problem(place, "source and target are the same folder", "remove one of them")
     elif is_below(data.target, data.source) or is_below(data.source, data.target):
-        diagnostics.problem(
+        context.problem(
             place,
             f"{show(data.target)} and {show(data.source)} lie inside each other",
             "choose a target outside of the source",
         )
 
 
-def _check_own_disk(index: int, data: Data, storage: Storage, diagnostics: Diagnostics) -> None:
+def _check_own_disk(context: Context, index: int, data: Data) -> None:
+    storage = context.storage
     place, folder = ("data", index, "target"), data.target
     if not folder.startswith("/"):
         return
     if storage.is_shared(folder):
-        diagnostics.problem(
+        context.problem(
             place,
             f"{show(folder)} is shared, so that every node would copy to the same place",
             f"scope: shared copies once; a node's own disk is {storage.scratch}",
         )
     elif not storage.is_own(folder):
-        diagnostics.problem(
+        context.problem(
             place,
             f"{show(folder)} is not on a local disk of the nodes",
             f"a folder below {storage.scratch}",
         )
     elif folder.rstrip("/") == storage.scratch:
-        diagnostics.problem(
+        context.problem(
             place,
             f"{show(folder)} is a mount point: nothing can be copied beside it first",
             f"a folder below it: {storage.scratch}/data",
         )
     elif is_below(folder, storage.scratch) and storage.node_type.local_disk_gb == 0:
-        diagnostics.problem(
+        context.problem(
             place,
             f"a {storage.node_type.name} has no local disks: {storage.scratch} is on its "
             "root volume, if it exists",
@@ -86,39 +85,41 @@ def _check_own_disk(index: int, data: Data, storage: Storage, diagnostics: Diagn
         )
 
 
-def _check_shared(index: int, data: Data, storage: Storage, diagnostics: Diagnostics) -> None:
+def _check_shared(context: Context, index: int, data: Data) -> None:
+    storage = context.storage
     place, folder = ("data", index, "target"), data.target
     if not folder.startswith("/") or not storage.facts.mounts_complete:
         return
     if storage.is_own(folder) and not storage.is_shared(folder):
-        diagnostics.problem(
+        context.problem(
             place,
             f"{show(folder)} is each node's own, and only the first node would have the data",
             f"scope: node copies to every node; shared folders: {storage.mounts}",
         )
     elif not storage.is_shared(folder):
-        diagnostics.problem(
+        context.problem(
             place,
             f"{show(folder)} is not on shared storage of {storage.facts.name}",
             f"its shared folders: {storage.mounts}",
             warning=True,
         )
     elif storage.is_mount_point(folder):
-        diagnostics.problem(
+        context.problem(
             place,
             f"{show(folder)} is a mount point: nothing can be copied beside it first",
             f"a folder below it: {folder.rstrip('/')}/data",
         )
 
 
-def check_overlaps(data: Sequence[Data], diagnostics: Diagnostics) -> None:
+def check_overlaps(context: Context) -> None:
     """Refuse two data sets in one folder: their files could not be told apart."""
+    data = context.spec.data
     for index, one in enumerate(data):
         for earlier in range(index):
             other = data[earlier].target
             if is_below(one.target, other) or is_below(other, one.target):
-                line = diagnostics.line_of(("data", earlier, "target"))
-                diagnostics.problem(
+                line = context.diagnostics.line_of(("data", earlier, "target"))
+                context.problem(
                     ("data", index, "target"),
                     f"{show(one.target)} and the target {show(other)} ({line}) are the same, or "
                     "one is below the other",
@@ -126,15 +127,16 @@ def check_overlaps(data: Sequence[Data], diagnostics: Diagnostics) -> None:
                 )
 
 
-def check_own_folders(wanted: Experiment, diagnostics: Diagnostics) -> None:
+def check_own_folders(context: Context) -> None:
     """Refuse a target that is the folder of the logs or the checkpoints, or above it, or in it."""
-    folders = {"logs": wanted.logs.path}
-    if wanted.checkpoints:
-        folders["checkpoints.path"] = wanted.checkpoints.path
-    for index, one in enumerate(wanted.data):
+    spec = context.spec
+    folders = {"logs": spec.logs.path}
+    if spec.checkpoints:
+        folders["checkpoints.path"] = spec.checkpoints.path
+    for index, one in enumerate(spec.data):
         for key, folder in folders.items():
             if is_below(one.target, folder) or is_below(folder, one.target):
-                diagnostics.problem(
+                context.problem(
                     ("data", index, "target"),
                     f"{show(one.target)} and {key}, {show(folder)}, are the same, or one is below "
                     "the other: staging would take the job's files for data",
@@ -142,19 +144,19 @@ def check_own_folders(wanted: Experiment, diagnostics: Diagnostics) -> None:
                 )
 
 
-def check_room(data: Sequence[Data], storage: Storage, diagnostics: Diagnostics) -> None:
+def check_room(context: Context) -> None:
     """Compare the data for a folder with the folder's size, if both are known."""
-    for folder, capacity, is_shared in storage.capacities:
+    for folder, capacity, is_shared in context.storage.capacities:
         wanted = 0
-        for index, one in enumerate(data):
+        for index, one in enumerate(context.spec.data):
             if one.size_gib is None or not is_below(one.target, folder):
                 continue
             wanted += one.size_gib
             if wanted > capacity:
-                diagnostics.problem(
+                context.problem(
                     ("data", index, "size_gib"),
                     f"{folder} has {capacity:,} GiB, and {wanted:,} GiB are staged to it",
-                    f"a larger {storage.facts.terms.capacity}, or less data"
+                    f"a larger {context.storage.facts.terms.capacity}, or less data"
                     if is_shared
                     else "scope: shared, or an instance type with larger disks",
                 )

@@ -8,19 +8,18 @@ files into your file system".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from clusterjobs.clusters.facts import BucketLink
-from clusterjobs.diagnostics import Diagnostics, Provenance
-from clusterjobs.sections.files.plan import Input
+from clusterjobs.sections.context import Context
+from clusterjobs.sections.files.plan import Input, check_data_paths, plan_inputs
 from clusterjobs.sections.staging.checks import (
     ZSTD_ARCHIVES,
     check_data,
     check_overlaps,
+    check_own_folders,
     check_room,
 )
-from clusterjobs.sections.storage import Storage
 from clusterjobs.spec.experiment import Data
 from clusterjobs.spec.references import expanding, show
 
@@ -65,22 +64,18 @@ class Staging(NamedTuple):
         return tuple(name for name, is_needed in needed.items() if is_needed)
 
 
-def plan_staging(
-    data: Sequence[Data],
-    name: str,
-    inputs: tuple[Input, ...],
-    storage: Storage,
-    diagnostics: Diagnostics,
-    provenance: Provenance,
-) -> Staging:
-    """Shared targets first: a node's local copy may come from there."""
+def plan(context: Context) -> Staging:
+    """The section `staging`. Shared targets first: a node's local copy may come from there."""
+    data, inputs = context.spec.data, plan_inputs(context)
+    check_data_paths(context)
+    check_own_folders(context)
     sets: list[DataSet] = []
     links: list[BucketLink] = []
     for index, one in enumerate(data):
-        check_data(index, one, storage, diagnostics)
-        linked = _is_linked(index, one, storage, diagnostics)
-        how, reason, source = _explained(one, linked, storage.facts.bucket_service)
-        provenance.record(f"data[{index}]", how, reason, source)
+        check_data(context, index, one)
+        linked = _is_linked(context, index, one)
+        how, reason, source = _explained(one, linked, context.facts.bucket_service)
+        context.record(f"data[{index}]", how, reason, source)
         source, target = expanding(one.source), expanding(one.target)
         per_node = one.scope == "node"
         sets.append(
@@ -88,32 +83,33 @@ def plan_staging(
         )
         if linked:
             if one.overwrite:
-                diagnostics.problem(
+                context.problem(
                     ("data", index, "overwrite"),
                     "an association shows a bucket as it is, and overwrites nothing",
                     "leave it out",
                 )
-            where = diagnostics.where(("data", index, "target"))
-            reason = f"data of the experiment {name}"
+            where = context.diagnostics.where(("data", index, "target"))
+            reason = f"data of the experiment {context.spec.name}"
             links.append(BucketLink(one.target, one.source, reason, where=where))
-    check_overlaps(data, diagnostics)
-    check_room(data, storage, diagnostics)
+    check_overlaps(context)
+    check_room(context)
     return Staging(inputs, tuple(sorted(sets, key=lambda one: one.per_node)), tuple(links))
 
 
-def _is_linked(index: int, data: Data, storage: Storage, diagnostics: Diagnostics) -> bool:
+def _is_linked(context: Context, index: int, data: Data) -> bool:
+    storage = context.storage
     possible = data.source.startswith("s3://") and data.scope == "shared" and not data.unpack
     can_link = storage.can_link(data.target)
     if data.via != "association":
         return possible and can_link and data.via is None
     if not possible:
-        diagnostics.problem(
+        context.problem(
             ("data", index, "via"),
             "an association shows a bucket as it is, in a folder that all nodes share",
             "via: copy",
         )
     elif not can_link:
-        diagnostics.problem(
+        context.problem(
             ("data", index, "target"),
             f"{show(data.target)} is not a fixed folder on {storage.service}, which alone shows a "
             "bucket",

@@ -8,7 +8,7 @@ from typing import Any
 from clusterjobs.script import shell
 from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.files.plan import Input
-from clusterjobs.sections.plan import Plan
+from clusterjobs.sections.rendering import Rendering
 from clusterjobs.sections.staging.plan import DataSet
 from clusterjobs.spec.references import variable
 
@@ -19,9 +19,9 @@ _REQUIRE_ZSTD = ShellText(
 _VERIFY: Mapping[str, str] = {"source": " --refresh", "contents": " --reread"}
 
 
-def staging_context(plan: Plan) -> dict[str, Any]:
+def render(rendering: Rendering) -> dict[str, Any]:
     """What the block `staging` prints."""
-    staging = plan.staging
+    staging = rendering.plan.staging
     return {
         "inputs": [
             *(_require(one) for one in staging.inputs if not one.made_late),

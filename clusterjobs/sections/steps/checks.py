@@ -10,9 +10,8 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from clusterjobs.counted import counted
-from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.launchers import LAUNCHERS, Launcher
-from clusterjobs.sections.container.plan import Container
+from clusterjobs.sections.context import Context
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.steps import Step
 from clusterjobs.yaml.document import Path
@@ -20,20 +19,14 @@ from clusterjobs.yaml.document import Path
 _Placed = tuple[str, Path, Step]  # the key of the list, the path of the step
 
 
-def check_steps(
-    experiment: Experiment,
-    launcher: Launcher,
-    container: Container | None,
-    ranks: int,
-    diagnostics: Diagnostics,
-) -> None:
-    """Report all of it. `ranks`: of the whole job."""
-    for key, path, step in _steps(experiment):
-        _check_list(key, path, step, diagnostics)
-        _check_launcher(key, path, step, launcher, diagnostics)
-        _check_container(key, path, step, launcher, container, diagnostics)
-        _check_srun(key, path, step, ranks, diagnostics)
-        _check_sizes(path, step, diagnostics)
+def check_steps(context: Context) -> None:
+    """Check the steps of all lists."""
+    for key, path, step in _steps(context.spec):
+        _check_list(context, key, path, step)
+        _check_launcher(context, key, path, step)
+        _check_container(context, key, path, step)
+        _check_srun(context, key, path, step)
+        _check_sizes(context, path, step)
 
 
 def _steps(experiment: Experiment) -> Iterator[_Placed]:
@@ -50,42 +43,38 @@ _ONLY = {
 }
 
 
-def _check_list(key: str, path: Path, step: Step, diagnostics: Diagnostics) -> None:
+def _check_list(context: Context, key: str, path: Path, step: Step) -> None:
     for name, (where, reason) in _ONLY.items():
         if key != where and name in step.model_fields_set:
-            diagnostics.problem(
+            context.problem(
                 (*path, name), f"{key} has no {name}: {reason}", f"move the step to {where}:"
             )
 
 
-def _check_launcher(
-    key: str, path: Path, step: Step, own: Launcher, diagnostics: Diagnostics
-) -> None:
+def _check_launcher(context: Context, key: str, path: Path, step: Step) -> None:
     if step.per == "rank":
-        launcher = LAUNCHERS[step.launcher] if step.launcher else own
-        _check_ranks(key, path, step, launcher, diagnostics)
+        launcher = LAUNCHERS[step.launcher] if step.launcher else context.launcher
+        _check_ranks(context, key, path, step, launcher)
     elif step.launcher:
         what = f"per: {step.per} needs no launcher"
-        diagnostics.problem((*path, "launcher"), what, "add per: rank")
+        context.problem((*path, "launcher"), what, "add per: rank")
 
 
 _BY_SRUN = "add launcher: srun to this step, which starts one task per rank; or per: node"
 
 
-def _check_ranks(
-    key: str, path: Path, step: Step, launcher: Launcher, diagnostics: Diagnostics
-) -> None:
+def _check_ranks(context: Context, key: str, path: Path, step: Step, launcher: Launcher) -> None:
     per, name = (*path, "per"), launcher.name
     if step.when == "always":
         what = "no ranks can be started once a job is cancelled or at its time limit"
-        diagnostics.problem(per, what, "per: node, or leave out when: always")
+        context.problem(per, what, "per: node, or leave out when: always")
     elif not launcher.runs_commands:
-        diagnostics.problem(per, f"{name} starts only the training", _BY_SRUN)
+        context.problem(per, f"{name} starts only the training", _BY_SRUN)
     elif key == "sidecars" and name != "srun":
         what = f"{name} would use MASTER_PORT at the same time as the training"
-        diagnostics.problem(per, what, _BY_SRUN)
+        context.problem(per, what, _BY_SRUN)
     elif step.min_bus_bandwidth and not launcher.task_per_rank:
-        diagnostics.problem(
+        context.problem(
             (*path, "min_bus_bandwidth"),
             f"nccl-tests gets its ranks from MPI, and {name} starts no MPI program",
             "add launcher: srun to this step, and srun: {mpi: pmix}; or per: node with -g 8",
@@ -93,42 +82,41 @@ def _check_ranks(
         )
 
 
-def _check_container(
-    key: str,
-    path: Path,
-    step: Step,
-    launcher: Launcher,
-    container: Container | None,
-    diagnostics: Diagnostics,
-) -> None:
+def _check_container(context: Context, key: str, path: Path, step: Step) -> None:
+    container = context.container
     if container is None:
         if step.container:
             what = "this job has no container"
-            diagnostics.problem((*path, "container"), what, "remove it, or add software.container")
+            context.problem((*path, "container"), what, "remove it, or add software.container")
         return
     inside = step.per == "rank" if step.container is None else step.container
     where = (*path, "per" if step.container is None else "container")
     if inside and step.when == "always":
         what = "a job can end before its container is set up"
-        diagnostics.problem(where, what, "container: false")
+        context.problem(where, what, "container: false")
     elif inside and container.runtime == "docker" and key == "sidecars":
         what = "docker runs only one container of the job on a node, that of the training"
-        diagnostics.problem(where, what, "container: false")
-    elif inside and container.runtime == "docker" and step.launcher and not launcher.task_per_rank:
+        context.problem(where, what, "container: false")
+    elif (
+        inside
+        and container.runtime == "docker"
+        and step.launcher
+        and not context.launcher.task_per_rank
+    ):
         what = "srun would start one container per rank, but docker runs only one on a node"
-        hint = f"remove it: {launcher.name} starts the ranks of a node in one container"
-        diagnostics.problem((*path, "launcher"), what, hint)
+        hint = f"remove it: {context.launcher.name} starts the ranks of a node in one container"
+        context.problem((*path, "launcher"), what, hint)
 
 
 _SMALL = re.compile(r"\d{1,6}|\d{1,3}[kK]", re.ASCII)  # below a megabyte, latency decides
 
 
-def _check_sizes(path: Path, step: Step, diagnostics: Diagnostics) -> None:
+def _check_sizes(context: Context, path: Path, step: Step) -> None:
     """Warn of an average over sizes that no network carries at its full bandwidth."""
     words = step.command
     first = next((b for a, b in pairwise(words) if a in ("-b", "--minbytes")), "")
     if step.min_bus_bandwidth and _SMALL.fullmatch(first):
-        diagnostics.problem(
+        context.problem(
             (*path, "min_bus_bandwidth"),
             f"the average over all sizes must reach it, but small sizes (from {first}) lower it",
             "write -b 1G -e 8G in the command",
@@ -146,21 +134,22 @@ _EFFECTS: Mapping[tuple[str, ...], str] = {
 }
 
 
-def _check_srun(key: str, path: Path, step: Step, ranks: int, diagnostics: Diagnostics) -> None:
+def _check_srun(context: Context, key: str, path: Path, step: Step) -> None:
     """Refuse an srun of the spec's own whose shape is that of the job by accident."""
     if step.command[0].rpartition("/")[2] != "srun":
         return
     wanted = (*_SHAPE, *([("--overlap",)] if key == "sidecars" else []))
     missing = [names[0] for names in wanted if not _has(step.command, names)]
     if step.per != "job":
-        diagnostics.problem(
+        context.problem(
             (*path, "command"),
             f"per: {step.per} starts the command by srun already",
             "remove srun and its options from the command",
         )
     elif missing:
+        ranks = context.placement.shape.world_size
         effect = _EFFECTS.get(tuple(missing), "it would start the job's number of tasks")
-        diagnostics.problem(
+        context.problem(
             (*path, "command"),
             f"srun without {', '.join(missing)}: {effect}",
             f"write the command alone, with per: rank (on all {counted(ranks, 'rank')}) or "

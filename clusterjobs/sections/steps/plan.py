@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.launchers import LAUNCHERS, Launcher
 from clusterjobs.sections.container.plan import Container
+from clusterjobs.sections.context import Context
 from clusterjobs.sections.environment.forced import node_environment
 from clusterjobs.sections.files.plan import INTERPRETERS
 from clusterjobs.sections.job.directives import derived_srun_options
@@ -56,39 +56,25 @@ class Steps(NamedTuple):
     sidecars: tuple[Step, ...]
 
 
-def plan_steps(
-    experiment: Experiment,
-    launch: Launch,
-    placement: Placement,
-    container: Container | None,
-    diagnostics: Diagnostics,
-) -> Steps:
-    """The section `steps`, from the spec. Problems go into `diagnostics`."""
-    check_steps(experiment, launch.launcher, container, placement.shape.world_size, diagnostics)
+def plan(context: Context) -> Steps:
+    """The section `steps`."""
+    spec = context.spec
+    check_steps(context)
 
     def planned(written: WrittenSteps, when: str = "success") -> tuple[Step, ...]:
-        return tuple(
-            _step(one, experiment, launch, placement, container)
-            for one in written
-            if one.when == when
-        )
+        return tuple(_step(context, one) for one in written if one.when == when)
 
-    after, sidecars = experiment.after, planned(experiment.sidecars)
+    after, sidecars = spec.after, planned(spec.sidecars)
     return Steps(
-        planned(experiment.before),
+        planned(spec.before),
         planned(after),
         planned(after, "always"),
         tuple(_beside(one) for one in sidecars),
     )
 
 
-def _step(
-    written: WrittenStep,
-    experiment: Experiment,
-    launch: Launch,
-    placement: Placement,
-    container: Container | None,
-) -> Step:
+def _step(context: Context, written: WrittenStep) -> Step:
+    spec, launch, container = context.spec, context.launch, context.container
     per_rank, always = written.per == "rank", written.when == "always"
     inside = container is not None and (
         per_rank if written.container is None else written.container
@@ -98,12 +84,14 @@ def _step(
     is_plain = not (written.model_fields_set - {"command", "per"} or per_rank)
     launcher = LAUNCHERS["srun"] if written.launcher else launch.launcher
     return Step(
-        (*_environment(experiment, per_rank), *_timeout(written, experiment), *written.command),
+        (*_environment(spec, per_rank), *_timeout(written, spec), *written.command),
         written.per,
         "" if is_plain else written.name or _name(written.command),
         inside,
         launcher if per_rank else None,
-        _options(launcher, launch, placement, container if inside else None) if per_rank else (),
+        _options(launcher, launch, context.placement, container if inside else None)
+        if per_rank
+        else (),
         written.once,
         seconds,
         written.min_bus_bandwidth or 0,

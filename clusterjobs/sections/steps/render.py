@@ -7,16 +7,16 @@ from typing import Any
 from clusterjobs.script import shell
 from clusterjobs.script.lines import WIDTH, command_text, once_per_node, program_text
 from clusterjobs.script.shell import ShellText
-from clusterjobs.script.site.templates import SiteTemplates
-from clusterjobs.sections.launch.render import launch_context
+from clusterjobs.sections.launch.render import launch_text
 from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.preflight.render import nccl_judge, nccl_watch
+from clusterjobs.sections.rendering import Rendering
 from clusterjobs.sections.steps.plan import Step
 
 
-def steps_context(plan: Plan, site: SiteTemplates) -> dict[str, Any]:
+def render(rendering: Rendering) -> dict[str, Any]:
     """What the blocks `before` and `after` print, and the functions for steps."""
-    steps = plan.steps
+    plan, steps = rendering.plan, rendering.plan.steps
     after = [
         *_own(nccl_judge(plan), plan),
         *(_step(one, plan, number) for number, one in enumerate(steps.after)),
@@ -28,7 +28,7 @@ def steps_context(plan: Plan, site: SiteTemplates) -> dict[str, Any]:
         "sidecars": sidecars,
         "after": after,
         "always": [_last(one, plan) for one in steps.always],
-        "has_after": bool(after or site.insertions("after_launch")),
+        "has_after": bool(after or rendering.site.insertions("after_launch")),
         "has_background": bool(sidecars or plan.restarts or plan.roles),
         "has_functions": bool(named or steps.always),
         "has_named": bool(named),
@@ -86,7 +86,7 @@ def _step(step: Step, plan: Plan, number: int = 0) -> dict[str, Any]:
         "seconds": step.timeout_seconds,
         "options": _lines(_options(step, plan)),
         "srun": ShellText(" \\\n    ".join(_lines([ShellText("srun"), *_options(step, plan)]))),
-        "launch": launch_context(within._replace(launch=launch)),
+        "launch": launch_text(within._replace(launch=launch)),
     }
 
 

@@ -1,0 +1,75 @@
+"""What the sections of one job are planned from, and the records of those that are planned."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from clusterjobs.clusters.facts import ClusterFacts
+from clusterjobs.diagnostics import Diagnostics, Provenance
+from clusterjobs.sections.storage import Storage, find_storage
+from clusterjobs.spec.load import Spec
+
+if TYPE_CHECKING:  # the sections import this module
+    from clusterjobs.frameworks.base import Framework, Parallelism, Program, Samples
+    from clusterjobs.launchers.base import Launcher, LauncherOptions
+    from clusterjobs.sections.checkpoints.plan import Checkpoints
+    from clusterjobs.sections.container.plan import Container
+    from clusterjobs.sections.environment.plan import Environment
+    from clusterjobs.sections.files.plan import Files
+    from clusterjobs.sections.job.plan import Job
+    from clusterjobs.sections.launch.plan import Launch
+    from clusterjobs.sections.placement.plan import Placement
+    from clusterjobs.sections.points.plan import SweepJob
+    from clusterjobs.sections.preflight.plan import Preflight
+    from clusterjobs.sections.restarts.plan import Restarts
+    from clusterjobs.sections.roles.plan import Role
+    from clusterjobs.sections.staging.plan import Staging
+    from clusterjobs.sections.steps.plan import Steps
+    from clusterjobs.spec.experiment import Experiment
+
+
+class Context:
+    """A job while it is planned. A section reads the records of the sections before it.
+
+    `spec`: what the user wrote, completed on the way; `numbers`: the same with what the framework's
+    own config files say of `model`, `parallel` and `batch`. `options`, `launcher_options`: the keys
+    of the framework and of the launcher. `texts`: file name -> text of the config files.
+    """
+
+    spec: Experiment
+    numbers: Experiment
+    framework: Framework
+    launcher: Launcher
+    launcher_options: LauncherOptions | None
+    parallelism: Parallelism
+    batch: Samples | None
+    program: Program
+
+    placement: Placement
+    restarts: Restarts | None
+    points: SweepJob | None
+    job: Job
+    staging: Staging
+    checkpoints: Checkpoints
+    preflight: Preflight | None
+    environment: Environment
+    container: Container | None
+    launch: Launch
+    steps: Steps
+    roles: tuple[Role, ...]
+    files: Files
+
+    def __init__(self, loaded: Spec, facts: ClusterFacts, texts: Mapping[str, str]) -> None:
+        self.spec, self.options = loaded.experiment, loaded.options
+        self.facts, self.texts = facts, texts
+        self.diagnostics, self.provenance = Diagnostics(loaded.source), Provenance()
+        self.diagnostics.add(loaded.notes)
+        self.problem = self.diagnostics.problem
+        self.record = self.provenance.record
+
+    @functools.cached_property
+    def storage(self) -> Storage:
+        """The folders that the job's nodes see."""
+        return find_storage(self.facts, self.placement.partition, self.placement.node_type)

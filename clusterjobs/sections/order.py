@@ -1,0 +1,90 @@
+"""The sections of a job, in the order in which they are planned, and the checks around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from clusterjobs.sections.checkpoints.bucket_access import check_bucket_access
+from clusterjobs.sections.checkpoints.plan import plan as plan_checkpoints
+from clusterjobs.sections.checkpoints.render import render as render_checkpoints
+from clusterjobs.sections.container.plan import plan as plan_container
+from clusterjobs.sections.container.render import render as render_container
+from clusterjobs.sections.context import Context
+from clusterjobs.sections.environment.plan import check_secrets
+from clusterjobs.sections.environment.plan import plan as plan_environment
+from clusterjobs.sections.environment.render import render as render_environment
+from clusterjobs.sections.files.plan import plan as plan_files
+from clusterjobs.sections.files.render import render as render_files
+from clusterjobs.sections.job.checks import check_age, check_versions
+from clusterjobs.sections.job.plan import check_parameters
+from clusterjobs.sections.job.plan import plan as plan_job
+from clusterjobs.sections.job.render import render as render_job
+from clusterjobs.sections.launch.plan import plan as plan_launch
+from clusterjobs.sections.launch.plan import plan_program
+from clusterjobs.sections.launch.render import render as render_launch
+from clusterjobs.sections.lint import check_intentions, check_literal_words
+from clusterjobs.sections.placement.checks import check_neuron
+from clusterjobs.sections.placement.gpu_requests import check_gpu_requests, check_hint
+from clusterjobs.sections.placement.node_share import check_packing
+from clusterjobs.sections.placement.plan import plan as plan_placement
+from clusterjobs.sections.placement.render import render as render_placement
+from clusterjobs.sections.points.plan import plan as plan_points
+from clusterjobs.sections.points.render import render as render_points
+from clusterjobs.sections.preflight.plan import plan as plan_preflight
+from clusterjobs.sections.preflight.render import render as render_preflight
+from clusterjobs.sections.rendering import Rendering
+from clusterjobs.sections.restarts.plan import plan as plan_restarts
+from clusterjobs.sections.restarts.render import render as render_restarts
+from clusterjobs.sections.roles.plan import plan as plan_roles
+from clusterjobs.sections.roles.render import render as render_roles
+from clusterjobs.sections.staging.plan import plan as plan_staging
+from clusterjobs.sections.staging.render import render as render_staging
+from clusterjobs.sections.steps.plan import plan as plan_steps
+from clusterjobs.sections.steps.render import render as render_steps
+
+Check = Callable[[Context], None]
+
+
+class Section(NamedTuple):
+    """A section of the plan: the field of Context, Plan and of the templates' variables.
+
+    `plan` reads the sections before it, and `checks` follow it. `render`: None if the templates do
+    not print it.
+    """
+
+    name: str
+    plan: Callable[[Context], Any]
+    render: Callable[[Rendering], Any] | None
+    checks: tuple[Check, ...] = ()
+
+
+# The placement is planned first: the spec is completed with its numbers before the others.
+SECTIONS = (
+    Section("placement", plan_placement, render_placement, (check_packing, check_gpu_requests)),
+    Section("program", plan_program, None),
+    Section("restarts", plan_restarts, render_restarts),
+    Section("points", plan_points, render_points),
+    Section("job", plan_job, render_job),
+    Section("staging", plan_staging, render_staging),
+    Section("checkpoints", plan_checkpoints, render_checkpoints),
+    Section("preflight", plan_preflight, render_preflight),
+    Section("environment", plan_environment, render_environment),
+    Section("container", plan_container, render_container),
+    Section("launch", plan_launch, render_launch),
+    Section("steps", plan_steps, render_steps),
+    Section("roles", plan_roles, render_roles),
+    Section("files", plan_files, render_files),
+)
+
+# Of the spec alone, before anything is planned.
+CHECKS_OF_THE_SPEC: tuple[Check, ...] = (check_parameters, check_secrets, check_literal_words)
+# Of all sections together.
+CHECKS: tuple[Check, ...] = (
+    check_hint,
+    check_age,
+    check_versions,
+    check_intentions,
+    check_neuron,
+    check_bucket_access,
+)
