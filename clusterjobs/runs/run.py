@@ -147,7 +147,7 @@ class Run:
     @property
     def name(self) -> str:
         """The name of the sweep, and of its folder below `logs`; without a sweep, of the job."""
-        return self.plan.sweep.name if self.plan.sweep else self.plan.job.name
+        return self.plan.points.name if self.plan.points else self.plan.job.name
 
     @property
     def indexes(self) -> dict[str, int]:
