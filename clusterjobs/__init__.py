@@ -1,3 +1,25 @@
-"""Render, check and run multi-node training jobs on Slurm clusters."""
+"""Render, check and run multi-node training jobs on Slurm clusters.
+
+The Python API is here (docs/python.md):
+
+    run = clusterjobs.load("sweep.yaml", set={"nodes": 2})
+    job = run.submit()
+    job.wait(timeout=3600)
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from clusterjobs.api import InputError, Job, JobPoint, Plan, Point, Problem, Run, load
 
 __version__ = "0.1.0"
+__all__ = ["InputError", "Job", "JobPoint", "Plan", "Point", "Problem", "Run", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the API when it is used: the command line loads what a command needs (PEP 562)."""
+    if name in __all__:
+        from clusterjobs import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -46,4 +46,4 @@ def run(
     if not loaded.sweep and (patterns or failed or completed):
         raise click.UsageError(f"--points, --failed, --all: {spec} has no sweep")
     options = SubmitOptions(patterns, completed, failed, yes, sbatch_options)
-    return run_to_the_end(spec, loaded, output, force, options)
+    return run_to_the_end(loaded, output, force, options)

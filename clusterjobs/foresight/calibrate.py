@@ -112,14 +112,12 @@ def write(run: Run, output: pathlib.Path, force: bool) -> None:
     write_outputs(output, run.outputs(), force)
 
 
-def of_run(
-    spec: pathlib.Path, run: Run, output: pathlib.Path, force: bool
-) -> tuple[int, Measurement | None]:
+def of_run(run: Run, output: pathlib.Path, force: bool) -> tuple[int, Measurement | None]:
     """Submit the short job, follow it, and read its log; the job's exit code."""
     from clusterjobs.runs.follow.run import run_to_the_end
     from clusterjobs.runs.submit.points import SubmitOptions
 
-    code = run_to_the_end(spec, run, output, force, SubmitOptions())
+    code = run_to_the_end(run, output, force, SubmitOptions())
     if code:
         return code, None
     logs = logs_folder(as_text(run.spec.experiment.logs.path))
@@ -234,7 +232,7 @@ def calibrate(
             return 0
         # With --json, the log of the job goes where messages go.
         with contextlib.redirect_stdout(sys.stderr if as_json else sys.stdout):
-            code, measured = of_run(spec, run, output, force)
+            code, measured = of_run(run, output, force)
         if measured is None:
             click.echo("the short job did not complete: nothing is stored", err=True)
             return code or 1

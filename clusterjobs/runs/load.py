@@ -133,8 +133,17 @@ def _plan_points(
         unfit = unfit_problems(source) if to_write else ()
         raise InputError(in_order([*broken, *of_points(found, len(specs)), *unfit]))
     inputs = render_inputs(specs[0], files, cluster, settings, points[0].content)
-    sweep = specs[0].experiment.sweep
-    return Run(tuple(specs), tuple(points), inputs, source, files.site, sweep, needs, configs)
+    return Run(
+        tuple(specs),
+        tuple(points),
+        inputs,
+        source,
+        files.site,
+        specs[0].experiment.sweep,
+        needs,
+        configs,
+        file=files.spec,
+    )
 
 
 def render_inputs(

@@ -6,6 +6,7 @@ import csv
 import functools
 import io
 import json
+import pathlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -110,7 +111,8 @@ class Run:
 
     `specs` and `points` are in the same order; a run without a sweep has one point. `sweep`: None
     without one, and for a single point of it. `site`: the site folders that were used. `needs`: the
-    specs that it needs; None without any. `configs`: the config files that it names.
+    specs that it needs; None without any. `configs`: the config files that it names. `file`: the
+    spec's.
     """
 
     specs: tuple[Spec, ...]
@@ -122,6 +124,7 @@ class Run:
     needs: NeedGraph | None = None
     configs: OwnConfigs | None = None
     max_array_size: int = MAX_ARRAY_SIZE
+    file: pathlib.Path = pathlib.Path()
 
     def fitting(self, max_array_size: int | None) -> Run:
         """The run for a Slurm with this MaxArraySize: None if unknown, 0 if it has no arrays."""

@@ -16,6 +16,7 @@ import click
 from clusterjobs.console.show import printable
 from clusterjobs.errors import InputError, one_problem
 from clusterjobs.files import GrowingFile
+from clusterjobs.runs.messages import Say, say_on_stderr
 from clusterjobs.runs.rank_lines import RankChoice
 from clusterjobs.runs.records import NO_RECORD, read_folder, unrecorded_attempts
 from clusterjobs.slurm.jobs import in_words
@@ -34,7 +35,8 @@ _GROWTH_SECONDS = 300.0
 class PolledQueue:
     """The last output of squeue. If the controller does not answer, the user is told once."""
 
-    def __init__(self) -> None:
+    def __init__(self, say: Say = say_on_stderr) -> None:
+        self._say = say
         self._jobs: tuple[Queued, ...] | None = ()
         self._start = time.monotonic()
         self._asked: float | None = None
@@ -59,7 +61,7 @@ class PolledQueue:
             self._jobs = known_jobs()
         except InputError as error:
             if str(error) != self._said:
-                click.echo(printable(f"{error}; asking again"), err=True)
+                self._say(f"{error}; asking again")
             self._said = str(error)
             if self._asked is None:
                 return False

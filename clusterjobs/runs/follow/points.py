@@ -11,11 +11,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-import click
-
-from clusterjobs.console.show import printable
 from clusterjobs.runs.follow import one_job as polled_queue
 from clusterjobs.runs.follow.one_job import PolledQueue, job_end
+from clusterjobs.runs.messages import Say, say_on_stderr
 from clusterjobs.runs.states import (
     CANCELLED,
     COMPLETED,
@@ -45,22 +43,33 @@ class FollowedPoints:
     """
 
     def __init__(
-        self, followed: Followed, queue: PolledQueue, names: Collection[str] | None = None
+        self,
+        followed: Followed,
+        queue: PolledQueue,
+        names: Collection[str] | None = None,
+        say: Say = say_on_stderr,
     ) -> None:
-        self.followed, self.names = followed, names
+        self.followed, self.names, self._say = followed, names, say
         self.states: dict[str, PointState] = {}
         self._queue = queue
         self._waiting = ""
 
-    def follow(self) -> bool:
-        """Print until all points have ended, and return whether all have completed."""
+    def follow(self, timeout: float | None = None) -> bool:
+        """Report changes until all points have ended, and return whether all have completed.
+
+        Raises TimeoutError after `timeout` seconds.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
         while True:
             start = time.monotonic()
             self._look()
             if not self._live_points:
                 break
             took = time.monotonic() - start
-            time.sleep(max(polled_queue.POLL_SECONDS, _SHARE * took))
+            pause = max(polled_queue.POLL_SECONDS, _SHARE * took)
+            if end is not None and time.monotonic() + pause > end:
+                raise TimeoutError(f"{self.counts()} after {timeout:g} s")
+            time.sleep(pause)
         return all(state.state == COMPLETED for state in self.states.values())
 
     @property
@@ -110,9 +119,6 @@ class FollowedPoints:
         if reason != self._waiting and reason not in ("", "None"):
             self._say(f"pending: {in_words(reason)}")
         self._waiting = reason
-
-    def _say(self, line: str) -> None:
-        click.echo(printable(line), err=True)
 
 
 def _in_words(state: PointState) -> str:

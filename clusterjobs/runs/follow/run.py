@@ -26,20 +26,16 @@ from clusterjobs.runs.unstarted import output_in_slurm
 from clusterjobs.spec.references import as_text
 
 
-def run_to_the_end(
-    spec: pathlib.Path, run: Run, output: pathlib.Path, force: bool, options: SubmitOptions
-) -> int:
+def run_to_the_end(run: Run, output: pathlib.Path, force: bool, options: SubmitOptions) -> int:
     """The exit code: the job's own; of a sweep or an array, 0 if all points have completed.
 
     Raises InputError.
     """
     follow = _run_points if run.sweep else _run_job
-    return follow(spec, run, output, force, options)
+    return follow(run, output, force, options)
 
 
-def _run_job(
-    spec: pathlib.Path, run: Run, output: pathlib.Path, force: bool, options: SubmitOptions
-) -> int:
+def _run_job(run: Run, output: pathlib.Path, force: bool, options: SubmitOptions) -> int:
     logs = logs_folder(as_text(run.experiment.logs.path))
     queue = PolledQueue()
     with asks_before_it_stops() as submitted:
@@ -55,13 +51,13 @@ def _run_job(
             submitted.set(
                 f"job {job_id}",
                 lambda: _live(job_id, queue),
-                f"to follow it: clusterjobs logs {spec} {job_id} --follow",
+                f"to follow it: clusterjobs logs {run.file} {job_id} --follow",
                 f"to cancel it: clusterjobs cancel {job_id}",
             )
         if tasks_of(job_id, queue.jobs() or ()):
             points = FollowedPoints(ArrayTasks(job_id, logs), queue)
             return 0 if points.follow() else 1
-        return _follow_job(spec, job_id, logs, queue)
+        return _follow_job(run.file, job_id, logs, queue)
 
 
 def _say_needs(needs: Needs | None) -> None:
@@ -87,20 +83,18 @@ def _live(job_id: str, queue: PolledQueue) -> list[str]:
     return [job_id] if live else []
 
 
-def _run_points(
-    spec: pathlib.Path, run: Run, output: pathlib.Path, force: bool, options: SubmitOptions
-) -> int:
+def _run_points(run: Run, output: pathlib.Path, force: bool, options: SubmitOptions) -> int:
     indexes, patterns = run.indexes, options.patterns
     names = points_matching(patterns, indexes) if patterns else tuple(indexes)
-    sweep = SweepJobs(spec, sweep_folder(run.experiment), indexes)
+    sweep = SweepJobs(run.file, sweep_folder(run.experiment), indexes)
     points = FollowedPoints(sweep, PolledQueue(), names)
     needs = needs_of(run, output, force, options.sbatch)
     with asks_before_it_stops() as submitted:
         submitted.set(
-            f"the jobs of {spec}",
+            f"the jobs of {run.file}",
             points.live_jobs,
-            f"to see their states: clusterjobs status {spec} --points",
-            f"to cancel them: clusterjobs cancel {spec}",
+            f"to see their states: clusterjobs status {run.file} --points",
+            f"to cancel them: clusterjobs cancel {run.file}",
         )
         done = submit_run(run, output, force, options, lambda job: _say(job_line(job)), needs)
         _say_needs(needs)

@@ -11,11 +11,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from clusterjobs.console.show import show_problems
 from clusterjobs.counted import counted
 from clusterjobs.errors import InputError, Problem, in_order, one_problem
 from clusterjobs.runs.folders import digest_of
 from clusterjobs.runs.load import load
+from clusterjobs.runs.messages import Messages, Say
 from clusterjobs.runs.run import Run
 from clusterjobs.runs.states import COMPLETED, PENDING, PointState, counts_in_words
 from clusterjobs.runs.submissions import NeededJob
@@ -33,7 +33,7 @@ from clusterjobs.runs.submit.needed_jobs import (
     record_folder,
     to_run_first,
 )
-from clusterjobs.runs.submit.one_spec import Say, locked_record, submit_plain
+from clusterjobs.runs.submit.one_spec import locked_record, submit_plain
 from clusterjobs.runs.submit.points import SubmitOptions, submit_sweep
 from clusterjobs.runs.submit.report import NeedRow, row_of_others, row_to_submit
 from clusterjobs.runs.write import write_outputs
@@ -63,7 +63,10 @@ class NeededRun(Protocol):
 
 
 def prepared(
-    specs: Sequence[tuple[NeedingSpec, tuple[str, ...]]], output: pathlib.Path, force: bool
+    specs: Sequence[tuple[NeedingSpec, tuple[str, ...]]],
+    output: pathlib.Path,
+    force: bool,
+    messages: Messages,
 ) -> dict[str, NeededRun]:
     """The specs with the names of the points to submit, rendered, by their identities.
 
@@ -84,7 +87,7 @@ def prepared(
         raise InputError(in_order(problems))
     folders: set[str] = set()
     for one in found.values():
-        show_problems(one.run.warnings)
+        messages.show(one.run.warnings)
         name = stem = pathlib.Path(one.spec.file).stem
         number = 1
         while name in folders:  # files of one name, in several folders
@@ -137,15 +140,18 @@ class _Sweep:
 class Needs:
     """The specs that a spec needs, checked before anything is submitted."""
 
-    def __init__(self, graph: NeedGraph, output: pathlib.Path, force: bool, say: Say) -> None:
+    def __init__(
+        self, graph: NeedGraph, output: pathlib.Path, force: bool, messages: Messages
+    ) -> None:
         """Raises InputError for what is wrong with any of the specs that have to be submitted."""
-        self._graph, self._say = graph, say
+        self._graph, self._say = graph, messages.say
         self._known = _look(graph)
         self._wanted = _to_submit(graph, self._known)
         self._prepared = prepared(
             [(one, self._wanted[one.identity]) for one in self._needed() if self._runs(one)],
             output,
             force,
+            messages,
         )
         self.rows: list[NeedRow] = []
 

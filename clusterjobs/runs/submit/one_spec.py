@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, BinaryIO
 
-import click
-
-from clusterjobs.console.show import printable, show_problems
 from clusterjobs.errors import one_problem
+from clusterjobs.runs.messages import TERMINAL, Messages, Say
 from clusterjobs.runs.run import Run
 from clusterjobs.runs.submit.limits import fitted_to_slurm
 from clusterjobs.runs.submit.lock import make_logs_folder, submit_lock
@@ -38,6 +36,7 @@ def needs_of(
     output: pathlib.Path,
     force: bool,
     sbatch_options: tuple[str, ...],
+    messages: Messages = TERMINAL,
 ) -> Needs | None:
     """The checked needs of the spec; None if it has none. Raises InputError."""
     if run.needs is None:
@@ -51,7 +50,7 @@ def needs_of(
                 hint="write it as needs: [{job: 4711}], or submit with --no-needs",
             )
     run.outputs()  # what is wrong with the spec itself is known before anything is submitted
-    return Needs(run.needs, output, force, _say)
+    return Needs(run.needs, output, force, messages)
 
 
 def submit_run(
@@ -61,6 +60,7 @@ def submit_run(
     options: SubmitOptions,
     submitted: Callable[[RunJob], None] = lambda _: None,
     needs: Needs | None = None,
+    messages: Messages = TERMINAL,
 ) -> RunSubmission:
     """Write the files and submit the job, after what it needs; of a sweep, the points that have no
     result.
@@ -68,9 +68,11 @@ def submit_run(
     `submitted`: called for each job. Raises InputError.
     """
     if run.sweep is None:
-        return _submit_job(run, output, force, options, submitted, needs)
+        return _submit_job(
+            run, _write(run, output, force, messages), options, submitted, needs, messages
+        )
     run = fitted_to_slurm(run)
-    _write(run, output, force)
+    _write(run, output, force, messages)
     if needs:
         now = chosen_now(run, options)
         if not now.names:  # a point that fails from now on has nothing to wait for yet
@@ -78,59 +80,49 @@ def submit_run(
         options = options._replace(waits=needs.submit())
 
     def note(job: RunJob) -> None:
-        _say_all(job.notes)
+        for one in job.notes:
+            messages.say(one)
         submitted(job)
 
     with needs.named_if_it_fails() if needs else nullcontext():
-        return submit_sweep(run, options, _say, note)
+        return submit_sweep(run, options, messages.say, note)
 
 
 def _submit_job(
     run: Run,
-    output: pathlib.Path,
-    force: bool,
+    outputs: Mapping[str, str],
     options: SubmitOptions,
     submitted: Callable[[RunJob], None],
     needs: Needs | None,
+    messages: Messages,
 ) -> RunSubmission:
-    script = _write(run, output, force)["job.sh"]
+    script, say = outputs["job.sh"], messages.say
     if needs:
         (waits,) = needs.submit()
-        with needs.named_if_it_fails(), locked_record(run.experiment, _say) as record:
-            job = submit_plain(run, script, waits, record, _say, options.sbatch)
+        with needs.named_if_it_fails(), locked_record(run.experiment, say) as record:
+            job = submit_plain(run, script, waits, record, say, options.sbatch)
     else:
         job = hand_to_sbatch(script, options.sbatch, os.environ)
-    _say_all(job.notes)
+    for one in job.notes:
+        say(one)
     done = RunJob(job.job_id, job.cluster, "job.sh", "", {"": run.name}, job.notes)
     submitted(done)
     return RunSubmission(Chosen({}, (run.name,), {}), (done,))
 
 
-def _write(run: Run, output: pathlib.Path, force: bool) -> dict[str, str]:
+def _write(run: Run, output: pathlib.Path, force: bool, messages: Messages) -> dict[str, str]:
     """Write the files, and show the warnings."""
     outputs = run.outputs()
-    show_problems(run.warnings)
-    if added := run.fitted.notice(output):
-        click.echo(added, err=True)
+    messages.show(run.warnings)
+    for line in run.fitted.notice(output).splitlines():
+        messages.say(line)
     write_outputs(output, outputs, force)
     return outputs
-
-
-def _say(message: str) -> None:
-    click.echo(printable(message), err=True)
-
-
-def _say_all(messages: Iterable[str]) -> None:
-    for message in messages:
-        _say(message)
 
 
 # ------------------------------------------------------------------ plain
 #
 # Submits a spec of a pipeline that has no sweep, and records it beside its jobs.
-
-
-Say = Callable[[str], None]
 
 
 @contextmanager

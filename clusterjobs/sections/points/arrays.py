@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from clusterjobs.sections.placement.node_share import tasks_of_points
 from clusterjobs.sections.plan import Plan
@@ -23,13 +24,29 @@ from clusterjobs.spec.references import as_text, has_variable, variable_names
 # The points that share a script, and the table of their values in it.
 
 
-class PointPlan(NamedTuple):
+@dataclass(frozen=True)
+class PointPlan:
     """A point with its plan. `content`: 16 hex digits, of all that decides what its ranks compute;
     a completed point with another content has to run again."""
 
     point: Point
     plan: Plan
     content: str
+
+    @property
+    def name(self) -> str:
+        """Of a sweep's point, `0007-lr=3e-4-1a2b3c4d`; without a sweep, the job's."""
+        return self.point.name
+
+    @property
+    def index(self) -> int:
+        """From 0, in the order of the spec."""
+        return self.point.index
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """The swept keys and their values; empty without a sweep."""
+        return self.point.values
 
 
 class PointTable(NamedTuple):

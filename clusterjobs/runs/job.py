@@ -1,0 +1,193 @@
+"""A run that was submitted: the states of its points, their logs and results."""
+
+from __future__ import annotations
+
+import pathlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from clusterjobs.errors import one_problem
+from clusterjobs.runs.follow.one_job import PolledQueue, job_with_id
+from clusterjobs.runs.follow.points import ArrayTasks, Followed, FollowedPoints
+from clusterjobs.runs.job_folders import logs_folder
+from clusterjobs.runs.messages import Say
+from clusterjobs.runs.results import read_result
+from clusterjobs.runs.run import Run
+from clusterjobs.runs.states import (
+    BEFORE_START,
+    CANCELLED,
+    CHANGED,
+    COMPLETED,
+    FAILED,
+    LOST,
+    MISSING,
+    NOT_STARTED,
+    PENDING,
+    RUNNING,
+    STATES,
+    UNKNOWN,
+    PointState,
+    SweepJobs,
+    plain_state,
+)
+from clusterjobs.runs.submissions import Submission
+from clusterjobs.runs.submit.lock import sweep_folder
+from clusterjobs.sections.points.arrays import PointPlan
+from clusterjobs.slurm.queue import Queued, by_id, known_jobs
+from clusterjobs.spec.references import as_text
+
+# The state of several points is the first of these that one of them has.
+_ORDER = (RUNNING, PENDING, FAILED, LOST, CANCELLED, CHANGED, MISSING, UNKNOWN, COMPLETED)
+
+
+@dataclass(frozen=True)
+class JobPoint:
+    """A point of a submitted run, as it was when it was looked up.
+
+    `state`: completed, running, pending, failed, cancelled, lost, missing, changed or unknown; as
+    in `clusterjobs status`. `reason`: Slurm's for a pending point, else why the last attempt ended.
+    `values`: the swept keys with their values. `job_id`: as Slurm names it, `4711_3` for a pending
+    task of an array; "" if the point was never submitted. `exit_code`: of the last attempt; None if
+    it is unknown. `folder`: of the newest job on this machine; None before it has started.
+    """
+
+    name: str
+    index: int
+    values: Mapping[str, Any]
+    state: str
+    reason: str
+    job_id: str
+    exit_code: int | None
+    folder: pathlib.Path | None
+
+    @property
+    def log(self) -> str:
+        """The text of the log of all attempts so far; "" before the job has started."""
+        file = self.folder and self.folder / "job.log"
+        return file.read_text(encoding="utf-8", errors="replace") if file and file.exists() else ""
+
+    @property
+    def result(self) -> Mapping[str, Any]:
+        """What the program of a completed point has written to $CLUSTERJOBS_RESULT.
+
+        Keys of nested objects are joined by dots. Empty for a point that has not completed, or
+        wrote nothing. Raises InputError for a file that cannot be read.
+        """
+        found = read_result(self.folder) if self.folder and self.state == COMPLETED else None
+        if found and found.problem:
+            raise one_problem(f"{self.name}: {found.problem}")
+        return found.values if found else {}
+
+
+class Job:
+    """The job of a submitted run; of a sweep, the jobs of all of its points.
+
+    Properties ask Slurm once, and read the folders of the jobs, each time they are used. They raise
+    InputError if Slurm's controller does not answer.
+    """
+
+    def __init__(self, run: Run, ids: Sequence[str], names: Sequence[str], say: Say) -> None:
+        """`ids`: of the submitted jobs. `names`: of the points that belong to the job."""
+        self.ids = tuple(ids)
+        self._run, self._say = run, say
+        self._points = {one.name: one for one in run.points if one.name in frozenset(names)}
+        self._followed: Followed
+        if run.sweep:
+            self._followed = SweepJobs(run.file, sweep_folder(run.experiment), run.indexes)
+        else:
+            logs = logs_folder(as_text(run.experiment.logs.path))
+            self._followed = PlainJob(run.name, self.ids[0], logs)
+
+    def __repr__(self) -> str:
+        return f"<Job of {self._run.name}: {', '.join(self.ids) or 'nothing submitted'}>"
+
+    @property
+    def points(self) -> tuple[JobPoint, ...]:
+        """Its points in the order of the spec; of a job without a sweep, the job itself."""
+        return self._looked_up(self._followed.states(known_jobs()))
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """State -> number of points, without states that no point has."""
+        found = Counter(one.state for one in self.points)
+        return {state: found[state] for state in STATES if found[state]}
+
+    @property
+    def state(self) -> str:
+        """`running` or `pending` while a point is; `completed` if all have completed.
+
+        Else the state of a point that has not: failed, lost, cancelled, changed or missing.
+        """
+        return _joined(self.points)
+
+    @property
+    def log(self) -> str:
+        """The text of the job's log. Raises InputError for a sweep: each of its points has one."""
+        return self._only_point().log
+
+    def wait(self, timeout: float | None = None) -> str:
+        """Wait until no point is pending or running, and return the state.
+
+        `timeout` is in seconds; after it, TimeoutError is raised and the job runs on. Slurm is
+        asked every 2 to 15 seconds. Each change of a state is logged (`logging`, level INFO).
+        """
+        names = self._points if self._run.sweep else None
+        points = FollowedPoints(self._followed, PolledQueue(self._say), names, self._say)
+        points.follow(timeout)
+        return _joined(self._looked_up(points.states))
+
+    def _looked_up(self, states: Mapping[str, PointState]) -> tuple[JobPoint, ...]:
+        if self._run.sweep:
+            return tuple(_point(name, one, states[name]) for name, one in self._points.items())
+        point = self._run.points[0]
+        return tuple(_point(name, point, state) for name, state in states.items())
+
+    def _only_point(self) -> JobPoint:
+        first, *others = self.points
+        if others:
+            raise one_problem(
+                f"{self._run.name} has {len(others) + 1} points, each with a log of its own",
+                hint="for point in job.points: print(point.log)",
+            )
+        return first
+
+
+def _joined(points: Sequence[JobPoint]) -> str:
+    """The first of the points' states in the order that `Job.state` explains."""
+    return min((one.state for one in points), key=_ORDER.index, default=COMPLETED)
+
+
+def _point(name: str, planned: PointPlan, state: PointState) -> JobPoint:
+    return JobPoint(
+        name,
+        planned.index,
+        planned.values,
+        state.state,
+        "" if state.reason == "None" else state.reason,
+        state.job_id,
+        state.attempt.exit_code if state.attempt else None,
+        state.folder,
+    )
+
+
+class PlainJob:
+    """The job of a run without a sweep, whose folder is `<logs>/<its id>`; or an array of them."""
+
+    def __init__(self, name: str, job_id: str, logs: pathlib.Path) -> None:
+        self.name, self.job_id, self.folder = name, job_id, logs / job_id
+        self._tasks = ArrayTasks(job_id, logs)
+
+    def states(self, jobs: Sequence[Queued] | None) -> Mapping[str, PointState]:
+        """The state of the job, or of each task that Slurm knows or knew, by `4711_3`."""
+        if tasks := self._tasks.states(jobs):
+            return tasks
+        submitted = Submission("", int(self.job_id), "", 0, "", array=False, points={"": self.name})
+        queued = None if jobs is None else by_id(one for one in jobs if not one.has_ended)
+        folders = [self.folder] if self.folder.is_dir() else []
+        state = plain_state(folders, (submitted,), queued, "")
+        job = job_with_id(self.job_id, jobs or ())
+        if state.reason == NOT_STARTED and job and job.state == "CANCELLED":
+            state = state._replace(state=CANCELLED, reason=BEFORE_START)
+        return {self.name: state}
