@@ -9,9 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.timing import Row, first_run_done, medians_in_turns, processor_seconds
-from clusterjobs.foresight.formulas.layouts import SearchSpace, layouts
+from clusterjobs.foresight.formulas.layouts import Candidate, SearchSpace, layouts, ranked
 from clusterjobs.foresight.formulas.memory import memory_share
-from clusterjobs.foresight.formulas.ranking import Candidate, ranked
 from clusterjobs.foresight.formulas.step import step_seconds
 from clusterjobs.models.gpus import find_gpu
 from clusterjobs.models.records import Layout, ModelShape, Network

@@ -1,7 +1,7 @@
 """Measurements of single layouts: what a calibration stores, and how it narrows a prediction.
 
 A measurement is valid for the same model, layout, GPU and software; the number of nodes may differ.
-It must not know where measurements are stored.
+Each site folder has a file of them, `measurements.jsonl`, one run a line.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from clusterjobs.errors import InputError, Location, one_problem
-from clusterjobs.foresight.formulas.memory import Memory, estimate_memory
-from clusterjobs.foresight.formulas.ranking import verdict_of
+from clusterjobs.errors import Location, one_problem
+from clusterjobs.foresight.formulas.memory import Memory, estimate_memory, verdict_of
 from clusterjobs.foresight.formulas.speed import Speed
 from clusterjobs.foresight.formulas.step import step_seconds
 from clusterjobs.foresight.job import ForeseenJob
@@ -76,18 +75,10 @@ def narrowed_speed(
     of_run = step_seconds(job.model, _layout_of(known, job), job.gpu, job.network)
     mid = speed.step_seconds.mid * known.step_seconds / of_run
     seconds = Range(mid * NARROW[0], mid, mid * NARROW[1])
-    middle = speed.step_seconds.mid
-
-    def again(old: Range) -> Range:
-        return seconds.inverse(old.mid * middle)
-
-    return speed._replace(
-        step_seconds=seconds,
-        tokens_per_second_per_gpu=again(speed.tokens_per_second_per_gpu),
-        tflops_per_gpu=again(speed.tflops_per_gpu),
-        mfu=again(speed.mfu),
-        hfu=again(speed.hfu),
-    )
+    names = ("tokens_per_second_per_gpu", "tflops_per_gpu", "mfu", "hfu")
+    middles = {name: getattr(speed, name).mid * speed.step_seconds.mid for name in names}
+    rates = {name: seconds.inverse(middle) for name, middle in middles.items()}
+    return speed._replace(step_seconds=seconds, **rates)  # type: ignore[arg-type]
 
 
 def narrowed_memory(memory: Memory, known: Measurement | None, job: ForeseenJob) -> Memory:
@@ -101,19 +92,13 @@ def narrowed_memory(memory: Memory, known: Measurement | None, job: ForeseenJob)
     return memory._replace(gib=gib, verdict=verdict, margin=1 - peak / memory.capacity)
 
 
-# ------------------------------------------------------------------ measurements
-#
-# The file of measurements of each site folder: `measurements.jsonl`, one run a line.
-
-
 def read_measurements(site: SiteFolders) -> tuple[Measurement, ...]:
     """Those of all site folders, the newest of each folder first. Raises InputError."""
-    return tuple(one for file in site.files(MEASUREMENTS_FILE) for one in _of_file(file))
-
-
-def _of_file(file: pathlib.Path) -> list[Measurement]:
-    lines = read_text(file).splitlines()
-    return [_measurement(line, file, n) for n, line in enumerate(lines, 1) if line.strip()][::-1]
+    found: list[Measurement] = []
+    for file in site.files(MEASUREMENTS_FILE):
+        lines = enumerate(read_text(file).splitlines(), 1)
+        found += [_measurement(line, file, n) for n, line in lines if line.strip()][::-1]
+    return tuple(found)
 
 
 def _measurement(line: str, file: pathlib.Path, number: int) -> Measurement:
@@ -153,5 +138,5 @@ def store(measurements: Sequence[Measurement]) -> pathlib.Path:
         with file.open("a", encoding="utf-8") as stream:
             stream.write(lines)
     except OSError as error:
-        raise InputError(one_problem(f"cannot write {file}: {error.strerror}").problems) from None
+        raise one_problem(f"cannot write {file}: {error.strerror}") from None
     return file

@@ -1,9 +1,8 @@
-"""Foresight as a short block of text, for `plan`."""
+"""Foresight as a short block of text, for `plan`, and its warnings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from clusterjobs.console.show import printable
 from clusterjobs.counted import counted
@@ -33,21 +32,20 @@ def foresight_text(found: Foresight) -> str:
     ]
     nearest = found.speed.nearest if found.speed else ()
     rows += [("nearest" if n == 0 else "", str(one), "") for n, one in enumerate(nearest)]
-    lines = [line for name, value, note in rows for line in _lines(name, value, note)]
-    return "foresight\n" + "\n".join(lines)
-
-
-def _lines(name: str, value: str, note: str) -> list[str]:
-    """A value, and below it what it rests on."""
-    notes = [f"{'':14}{line}" for line in note.split("\n") if line]
-    return [printable(line) for line in (f"  {name:<12}{value}", *notes)]
+    lines = ["foresight"]
+    for name, value, note in rows:  # the note, below the value, says what it rests on
+        lines.append(printable(f"  {name:<12}{value}"))
+        lines += [printable(f"{'':14}{line}") for line in note.split("\n") if line]
+    return "\n".join(lines)
 
 
 def _origin(found: Foresight) -> str:
     if found.measured:
         return found.measured.shown()
-    if found.speed is None or found.speed.validated:
-        return "inside the region of published measurements" if found.speed else ""
+    if found.speed is None:
+        return ""
+    if found.speed.validated:
+        return "inside the region of published measurements"
     return "not validated: " + "; ".join(found.speed.doubts)
 
 
@@ -68,9 +66,11 @@ def _step(found: Foresight) -> tuple[str, str]:
         return f"unknown: {no_speed(found)}", ""
     if found.job.gpu.name.startswith(CPU):
         return between(speed.step_seconds, "s"), ""
-    tokens = f"{between(speed.tokens_per_second_per_gpu)} tokens/s per GPU"
-    mfu = f"MFU {100 * speed.mfu.low:.0f}-{100 * speed.mfu.high:.0f} %"
-    return f"{between(speed.step_seconds, 's')}, {tokens}, {mfu}", ", ".join(map(str, speed.limits))
+    text = (
+        f"{between(speed.step_seconds, 's')}, {between(speed.tokens_per_second_per_gpu)} tokens/s "
+        f"per GPU, MFU {100 * speed.mfu.low:.0f}-{100 * speed.mfu.high:.0f} %"
+    )
+    return text, ", ".join(map(str, speed.limits))
 
 
 def _time(found: Foresight) -> tuple[str, str]:
@@ -132,19 +132,11 @@ def number(value: float) -> str:
 
 
 def hours(value: Range) -> str:
-    return between(*_unit(value))
-
-
-def minutes(value: Range) -> str:
-    return between(value.times(1 / 60), "min")
-
-
-def _unit(seconds: Range) -> tuple[Range, str]:
-    for length, unit in ((172_800, "days"), (7_200, "hours"), (120, "min")):
-        if seconds.mid >= length:
-            size = {"days": 86_400, "hours": 3_600, "min": 60}[unit]
-            return seconds.times(1 / size), unit
-    return seconds, "s"
+    """In days, hours, minutes or seconds, by the middle."""
+    for least, size, unit in ((172_800, 86_400, "days"), (7_200, 3_600, "hours"), (120, 60, "min")):
+        if value.mid >= least:
+            return between(value.times(1 / size), unit)
+    return between(value, "s")
 
 
 def percent(share: float) -> str:
@@ -158,19 +150,16 @@ def short(count: float) -> str:
     return f"{count:g}"
 
 
-# ------------------------------------------------------------------ warnings
-#
-# The warnings of foresight: what would waste the GPUs that are about to be rented.
-#
-# Idle GPUs are no part of it: the plan warns of them for every job.
-
-
 SAME_LENGTH = 0.02
 MOST_LOST = 0.20  # of the GPUs' time, in a bubble
 
 
 def foresight_warnings(found: Foresight, spec: Spec, strict: bool = False) -> Iterator[Problem]:
-    """`strict`: a job that does not fit is an error."""
+    """What would waste the GPUs that are about to be rented.
+
+    `strict`: a job that does not fit is an error. Idle GPUs are no part of it: the plan warns of
+    them for every job.
+    """
 
     def problem(path: Path, what: str, hint: str, warning: bool = True) -> Problem:
         return Problem(what, spec.source.locate(path), dotted(path), hint, warning)
@@ -179,13 +168,12 @@ def foresight_warnings(found: Foresight, spec: Spec, strict: bool = False) -> It
     if memory.verdict == "does_not_fit":
         what = f"does not fit: about {between(memory.gib, 'GiB')} of a GPU's "
         what += f"{number(memory.capacity)} GiB are needed"
-        remedy = (
-            memory.remedies[0]
-            if memory.remedies
-            else f"clusterjobs advise {spec.source.locate(()).file}"
-        )
-        where = _written(spec, ("batch", "micro"), ("batch",), ("model",))
-        yield problem(where, what, remedy, not strict)
+        remedies = (*memory.remedies, f"clusterjobs advise {spec.source.locate(()).file}")
+        batch = spec.expanded.get("batch", {})
+        where: Path = ("batch",) if batch != {} else ("model",)
+        if isinstance(batch, dict) and batch.get("micro", {}) != {}:
+            where = ("batch", "micro")
+        yield problem(where, what, remedies[0], not strict)
     bubble = bubble_share(found)
     if bubble > MOST_LOST:
         p, m = layout.pipeline, round(layout.micro_batches)
@@ -200,8 +188,9 @@ def foresight_warnings(found: Foresight, spec: Spec, strict: bool = False) -> It
         yield problem(("training",), what, f"{hint}correct one of them, or remove training")
     interval, limit = found.saves.interval_seconds, found.job.time_limit
     if interval and limit and found.speed and limit < interval.mid:
-        what = f"the time limit of {limit // 60} min is shorter than the {minutes(interval)} "
-        what += f"between two checkpoints ({found.saves.interval_steps} steps)"
+        gap = between(interval.times(1 / 60), "min")
+        what = f"the time limit of {limit // 60} min is shorter than the {gap} between two "
+        what += f"checkpoints ({found.saves.interval_steps} steps)"
         steps = max(1, int(found.saves.best_interval.mid / found.speed.step_seconds.mid))
         best = f"save every {min(steps, int(limit / 2 / found.speed.step_seconds.mid)) or 1} steps"
         yield problem(("time_limit",), what, f"{best}, or a longer time_limit")
@@ -231,14 +220,3 @@ def bubble_share(found: Foresight) -> float:
         return 0.0
     idle = (layout.pipeline - 1) / layout.virtual_pipeline
     return idle / (layout.micro_batches + idle)
-
-
-def _written(spec: Spec, *paths: Path) -> Path:
-    """The first of these that the spec has."""
-    for path in paths:
-        value: Any = spec.expanded
-        for step in path:
-            value = value.get(step, {}) if isinstance(value, dict) else {}
-        if value != {}:
-            return path
-    return paths[-1]

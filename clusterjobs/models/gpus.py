@@ -1,4 +1,4 @@
-"""The GPUs that foresight knows, made from the catalogue. Must not know instance types."""
+"""GPUs by model and memory, made from the catalogue."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """A model's shape from its config.json in Hugging Face's format.
 
-Knows the keys of each architecture and what its modules add beside them (biases, norms, heads).
-It takes the file's data and must not know files or positions. Source: transformers 5.23,
-models/*/configuration_*.py and modeling_*.py.
+Each architecture has its own keys, and modules that add parameters beside them (biases, norms,
+heads). Source: transformers 5.23, models/*/configuration_*.py and modeling_*.py.
 """
 
 from __future__ import annotations
@@ -11,11 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from clusterjobs.models.records import Experts, ModelShape
-
-# ------------------------------------------------------------------ config keys
-#
-# Single keys of a config.json, checked: counts, flags, names. It must not know architectures.
-
 
 MOST = 10_000_000  # of any size: beyond it, a file is damaged or hostile
 
@@ -29,7 +23,7 @@ class Mistake(NamedTuple):
 
 
 class ConfigKeys:
-    """The keys of one file. A wrong value is a mistake, and reads as 1, so that all are found."""
+    """The keys of one file, checked. A wrong value is a mistake, and reads as 1: all are found."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._config = config
@@ -70,9 +64,8 @@ class ConfigKeys:
     def names(self, key: str) -> tuple[str, ...]:
         """The texts of a list."""
         value = self._config.get(key)
-        return (
-            tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()
-        )
+        values = value if isinstance(value, list) else []
+        return tuple(one for one in values if isinstance(one, str))
 
     def kv_heads(self, key: str, heads: int) -> int:
         """The number of kv heads, which divides the heads."""
@@ -129,7 +122,7 @@ def shape_of_config(config: Config) -> Found:
         what = "a model of text with images or sound: only its text_config is a transformer decoder"
         return Found(None, (Mistake("text_config", what, "write layers, hidden, heads in model"),))
     if not isinstance(kind, str) or kind not in ARCHITECTURES:
-        return Found(None, (_unknown(config, kind),))
+        return Found(None, (_unknown_architecture(config, kind),))
     keys = ConfigKeys(config)
     shape = ARCHITECTURES[kind](keys)
     return Found(None if keys.mistakes else shape, tuple(keys.mistakes))
@@ -145,7 +138,7 @@ _USUAL_NAMES = {
 }
 
 
-def _unknown(config: Config, kind: object) -> Mistake:
+def _unknown_architecture(config: Config, kind: object) -> Mistake:
     """The keys of `model` that the file of an unknown architecture says, and those it does not."""
     values = {
         key: next((config[name] for name in names if isinstance(config.get(name), int)), None)
@@ -161,9 +154,6 @@ def _unknown(config: Config, kind: object) -> Mistake:
         hint += f", with {', '.join(missing)}"
     hint += "; also kv_heads, ffn, glu, tied, experts if it has them"
     return Mistake("model_type", what, hint)
-
-
-# ------------------------------------------------------------------ architectures
 
 
 def _llama(keys: ConfigKeys) -> ModelShape:
@@ -195,15 +185,17 @@ def _llama(keys: ConfigKeys) -> ModelShape:
     )
 
 
+_EXPERTS = {  # the keys of their number and width
+    "mixtral": ("num_local_experts", "intermediate_size"),
+    "olmoe": ("num_experts", "intermediate_size"),
+    "qwen3_moe": ("num_experts", "moe_intermediate_size"),
+}
+
+
 def _experts(keys: ConfigKeys, kind: str) -> Experts | None:
-    if kind == "mixtral":
-        count, width = "num_local_experts", "intermediate_size"
-    elif kind == "olmoe":
-        count, width = "num_experts", "intermediate_size"
-    elif kind == "qwen3_moe":
-        count, width = "num_experts", "moe_intermediate_size"
-    else:
+    if kind not in _EXPERTS:
         return None
+    count, width = _EXPERTS[kind]
     number, top_k = keys.count(count), keys.count("num_experts_per_tok")
     if top_k > number:
         what = f"{top_k} experts for each token, and {number} in all"
@@ -283,15 +275,14 @@ def _mpt(keys: ConfigKeys) -> ModelShape:
 def _bert(keys: ConfigKeys) -> ModelShape:
     """BERT: types of tokens, and the pooler and heads that its class in `architectures` has."""
     shape = keys.classic(*_COMMON)
-    h, extra = shape.hidden, keys.count("type_vocab_size", 2) * shape.hidden
+    h, rows = shape.hidden, shape.sequence
     is_roberta = keys.text("model_type") != "bert"
-    for name in keys.names("architectures") or ("BertForPreTraining",):
-        has_head = name.endswith(("ForMaskedLM", "ForPreTraining", "LMHeadModel"))
-        extra += h * h + 3 * h + shape.vocab if has_head else 0
-        extra += h * h + h if not name.endswith(("ForMaskedLM", "LMHeadModel")) else 0
-        extra += 2 * h + 2 if name.endswith("ForPreTraining") else 0
-        break
-    rows = shape.sequence
+    name = (*keys.names("architectures"), "BertForPreTraining")[0]
+    has_head = name.endswith(("ForMaskedLM", "ForPreTraining", "LMHeadModel"))
+    extra = keys.count("type_vocab_size", 2) * h
+    extra += h * h + 3 * h + shape.vocab if has_head else 0
+    extra += h * h + h if not name.endswith(("ForMaskedLM", "LMHeadModel")) else 0
+    extra += 2 * h + 2 if name.endswith("ForPreTraining") else 0
     return shape._replace(
         causal=False,
         further=extra,

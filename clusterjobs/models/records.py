@@ -1,7 +1,6 @@
 """The records that foresight calculates with: a model, a layout, a GPU, a network and a range.
 
-They hold facts, and no formula beyond their own arithmetic. FLOP and bytes/s are decimal; memory
-is in GiB.
+FLOP and bytes/s are decimal; memory is in GiB.
 """
 
 from __future__ import annotations

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import itertools
 
-from clusterjobs.foresight.formulas.layouts import RuledOut, SearchSpace, layouts
-from clusterjobs.foresight.formulas.ranking import Candidate, pareto_front, ranked, ties, verdict_of
+from clusterjobs.foresight.formulas.layouts import (
+    Candidate,
+    RuledOut,
+    SearchSpace,
+    layouts,
+    pareto_front,
+    ranked,
+    ties,
+)
+from clusterjobs.foresight.formulas.memory import verdict_of
 from clusterjobs.models.records import Layout, ModelShape
 
 MODEL = ModelShape(12, 768, 12, 4, 64, 3072, 1024, 50304)

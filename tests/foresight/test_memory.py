@@ -12,6 +12,7 @@ from clusterjobs.foresight.formulas.memory import (
     memory_share,
     peak_bytes,
     stage_parts,
+    verdict_of,
     worst_rank,
 )
 from clusterjobs.foresight.formulas.memory_parts import (
@@ -20,7 +21,6 @@ from clusterjobs.foresight.formulas.memory_parts import (
     micro_batches_in_flight,
     states_per_parameter,
 )
-from clusterjobs.foresight.formulas.ranking import verdict_of
 from clusterjobs.models.gpus import find_gpu
 from clusterjobs.models.records import Engine, Layout, ModelShape
 

@@ -1,9 +1,10 @@
-"""Makes the advice for one spec: reads it, searches, and lets the spec's own checks refuse."""
+"""Makes the advice for one spec: tries its layouts, ranks them, and lets its own checks refuse."""
 
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from clusterjobs.clusters.facts import ClusterFacts
 from clusterjobs.errors import InputError, one_problem
@@ -16,58 +17,187 @@ from clusterjobs.foresight.advise.choices import (
     own_nodes,
     search_space,
     settings_of,
+    within_limit,
 )
 from clusterjobs.foresight.advise.command import Request
-from clusterjobs.foresight.advise.options import option_of, search, with_reasons
-from clusterjobs.foresight.advise.report import Advice
 from clusterjobs.foresight.foresee import NO_NETWORK, OFFLOADED
-from clusterjobs.foresight.formulas.ranking import Candidate, ranked, ties
+from clusterjobs.foresight.formulas.constants import range_factors
+from clusterjobs.foresight.formulas.layouts import (
+    Candidate,
+    RuledOut,
+    SearchSpace,
+    layouts,
+    ranked,
+    ties,
+)
+from clusterjobs.foresight.formulas.memory import (
+    DOES_NOT_FIT,
+    Memory,
+    estimate_memory,
+    memory_share,
+)
+from clusterjobs.foresight.formulas.speed import NAMES, Speed, estimate_speed, region
+from clusterjobs.foresight.formulas.step import step_seconds
+from clusterjobs.foresight.formulas.training_time import Cost, cost_of
 from clusterjobs.foresight.job import ForeseenJob, Unknown, foreseen_job
-from clusterjobs.models.records import Layout
+from clusterjobs.models.records import Layout, Range
 from clusterjobs.runs.load import read_spec
 from clusterjobs.runs.spec_files import OwnConfigs, SpecFiles
 from clusterjobs.sections.resolve import resolve
 from clusterjobs.sites.folders import read_sites, site_files
 from clusterjobs.spec.load import Spec
 
-# ------------------------------------------------------------------ checked
-#
-# Plans the spec with a layout's settings: what the spec's own checks refuse is no advice.
+STEPS_OF_A_PRICE = 1000  # the cost of so many steps is compared if the length is unknown
 
 
-MOST_CHECKED = 60
+class Found(NamedTuple):
+    """What a search found. `tried` counts all layouts; `too_large` those that do not fit."""
+
+    candidates: list[Candidate]
+    ruled_out: list[RuledOut]
+    tried: int
+    too_large: int
+    smallest_share: float
 
 
-def settings_for(
-    one: Candidate, node_option: NodeOption, base: Layout, spec: Spec, nodes: int
-) -> list[Setting]:
-    """Everything to set in the spec for a candidate."""
-    found = [*node_option.settings]
-    if one.nodes != nodes:
-        found.append(Setting(("nodes",), one.nodes))
-    return [*found, *settings_of(one.layout, base, spec)]
+def search(
+    job: ForeseenJob,
+    space: SearchSpace,
+    node_options: Mapping[str, NodeOption],
+    nodes: Mapping[str, Sequence[int]],
+) -> Found:
+    """All candidates that fit or nearly fit. `nodes`: the numbers of nodes to try of each.
+
+    Thousands of layouts take a second: only their step time and memory are computed.
+    """
+    candidates: list[Candidate] = []
+    out: dict[RuledOut, None] = {}
+    tried = too_large = 0
+    smallest = float("inf")
+    steps = steps_of_job(job)
+    for name, node_option in node_options.items():
+        price = node_option.price  # of one node for all steps, per second that a step takes
+        per_step = None if isinstance(price, str) else price.usd_per_hour / 3600 * steps
+        for number in within_limit(node_option, nodes[name]):
+            if isinstance(number, RuledOut):
+                out[number] = None
+                continue
+            base = job.layout._replace(
+                gpus=number * node_option.gpus_per_node, gpus_per_node=node_option.gpus_per_node
+            )
+            found, ruled = layouts(job.model, base, space)
+            out |= dict.fromkeys(ruled)
+            tried += len(found)
+            for layout in found:
+                share = memory_share(job.model, layout, node_option.gpu)
+                if share > DOES_NOT_FIT:
+                    too_large += 1
+                    smallest = min(smallest, share)
+                    continue
+                seconds = step_seconds(job.model, layout, node_option.gpu, node_option.network)
+                usd = per_step and seconds * per_step * number
+                trust = region(job.model, layout, node_option.gpu, node_option.network).trust
+                risk = range_factors(trust).high
+                candidates.append(Candidate(name, number, layout, seconds, share, usd, risk))
+    return Found(candidates, list(out), tried, too_large, smallest)
 
 
-def accepted(
-    candidates: Sequence[Candidate],
-    settings: Callable[[Candidate], list[Setting]],
-    refusal: Callable[[Sequence[Setting]], str],
-    most: int,
-) -> Iterator[tuple[Candidate, list[Setting], str]]:
-    """The best candidates with their settings; those that are refused come with the reason."""
-    good = 0
-    for one in candidates[:MOST_CHECKED]:
-        if good == most:
-            return
-        wanted = settings(one)
-        why = refusal(wanted)
-        good += not why
-        yield one, wanted, why
+def steps_of_job(job: ForeseenJob) -> int:
+    """Steps whose time and cost are compared."""
+    if job.length is None:
+        return STEPS_OF_A_PRICE
+    return job.length.steps_with(job.layout.global_batch, job.model.sequence)
+
+
+class Option(NamedTuple):
+    """A layout on some nodes. `seconds` and `cost`: of all steps, without start and saves."""
+
+    candidate: Candidate
+    node_option: NodeOption
+    settings: tuple[Setting, ...]
+    speed: Speed
+    memory: Memory
+    seconds: Range
+    cost: Cost | None
+    is_tie: bool
+    why: str = ""
+
+    @property
+    def layout(self) -> Layout:
+        return self.candidate.layout
+
+
+def option_of(
+    one: Candidate,
+    node_option: NodeOption,
+    settings: list[Setting],
+    job: ForeseenJob,
+    is_tie: bool,
+) -> Option:
+    speed = estimate_speed(
+        job.model, one.layout, node_option.gpu, node_option.network, with_nearest=False
+    )
+    assert speed  # advise refuses offloaded states
+    memory = estimate_memory(job.model, one.layout, node_option.gpu)
+    seconds = speed.step_seconds.times(steps_of_job(job))
+    price = node_option.price
+    cost = None if isinstance(price, str) else cost_of(seconds, one.nodes, price, None)
+    return Option(one, node_option, tuple(settings), speed, memory, seconds, cost, is_tie)
+
+
+def with_reasons(options: list[Option]) -> list[Option]:
+    """Why each stands where it stands: the first by what limits it, others by what they lose."""
+    if not options:
+        return []
+    first = options[0]
+    reasons = [
+        ", ".join(map(str, first.speed.limits)),
+        *(_against(one, first) for one in options[1:]),
+    ]
+    return [
+        one._replace(why=why if one.speed.validated else f"{why}, not validated")
+        for one, why in zip(options, reasons, strict=True)
+    ]
+
+
+def _against(one: Option, first: Option) -> str:
+    """The part of the step that grows most against the first, and the one that shrinks most."""
+    parts = first.speed.parts._asdict()
+    changes = {NAMES[key]: new - parts[key] for key, new in one.speed.parts._asdict().items()}
+    whole = first.speed.step_seconds.mid
+    change = one.speed.step_seconds.mid / whole - 1
+    text = f"step {change:+.0%}"
+    if (one.layout.gpus, one.node_option.gpu) == (first.layout.gpus, first.node_option.gpu):
+        more = max(changes, key=lambda name: changes[name])
+        less = min(changes, key=lambda name: changes[name])
+        named = [name for name in (more, less) if abs(changes[name]) > 0.01 * whole]
+        text += "".join(f", {name} {changes[name] / whole:+.0%}" for name in dict.fromkeys(named))
+    if one.memory.verdict != first.memory.verdict:
+        text += f", memory {one.memory.verdict.replace('_', ' ')}"
+    return text
+
+
+def layout_text(layout: Layout) -> str:
+    """`tensor 8, pipeline 4, micro 2, ZeRO 1`: what an option decides."""
+    parts = (
+        (f"tensor {layout.tensor}", True),
+        (f"pipeline {layout.pipeline}", True),
+        (f"virtual {layout.virtual_pipeline}", layout.virtual_pipeline > 1),
+        ("sequence", layout.sequence_parallel),
+        (f"context {layout.context}", layout.context > 1),
+        (f"expert {layout.expert}", layout.expert > 1),
+        (f"micro {layout.micro_batch}", True),
+        (f"ZeRO {layout.zero}", layout.zero),
+        (f"recompute {layout.recompute.replace('_', ' ')}", layout.recompute != "none"),
+    )
+    return ", ".join(text for text, is_shown in parts if is_shown)
+
+
+MOST_CHECKED = 60  # candidates that the spec's own checks see
 
 
 class Planned:
-    """A spec on its cluster, or on GPUs that are given instead, which other settings can plan
-    again."""
+    """A spec on its cluster, or on GPUs that are given instead; planned again by `refusal`."""
 
     def __init__(self, file: pathlib.Path, settings: Sequence[str], request: Request) -> None:
         """Raises InputError."""
@@ -78,8 +208,11 @@ class Planned:
             name = hardware.gpu.name
             self._supposed = facts_of_gpus(hardware.gpu, hardware.per_node, hardware.gbps, name)
             nodes = hardware.gpus // hardware.per_node
-            self._settings += [f"cluster={name}", f"nodes={nodes}"]
-            self._settings += [f"gpus_per_node={hardware.per_node}"]
+            self._settings += [
+                f"cluster={name}",
+                f"nodes={nodes}",
+                f"gpus_per_node={hardware.per_node}",
+            ]
         self.spec, self.files = read_spec(file, self._settings)
         self._configs = OwnConfigs(file)
         self.facts = self._facts(self.spec, self.files)
@@ -101,9 +234,9 @@ class Planned:
             raise one_problem(OFFLOADED, hint="advise ranks layouts whose states are on the GPUs")
         return found
 
-    def refusal(self, wanted: Sequence[Setting]) -> str:
+    def refusal(self, settings: Sequence[Setting]) -> str:
         """Why the spec's own checks refuse these settings; "" if they do not."""
-        more = [one.written() for one in wanted]
+        more = [one.written() for one in settings]
         try:
             spec = self.files.load([*self._settings, *more])
             resolve(spec, self._facts(spec, self.files), self._configs.texts(spec))
@@ -111,6 +244,21 @@ class Planned:
             first = next(one for one in error.problems if not one.warning)
             return f"{first.path}: {first.what}" if first.path else first.what
         return ""
+
+
+class Advice(NamedTuple):
+    """The answer of `advise`. `refused`: layouts that the spec's own checks refuse, and why.
+
+    `point`: the point of a sweep that was ranked, "" without a sweep.
+    """
+
+    job: ForeseenJob
+    by_cost: bool
+    found: Found
+    options: list[Option]
+    refused: list[tuple[Candidate, str]]
+    no_prices: list[str]
+    point: str = ""
 
 
 def advice_of(file: pathlib.Path, settings: Sequence[str], request: Request) -> Advice:
@@ -124,7 +272,10 @@ def advice_of(file: pathlib.Path, settings: Sequence[str], request: Request) -> 
         else [job.layout.nodes]
         for name, node_option in node_options.items()
     }
-    _refuse_unknown_networks(node_options, nodes)
+    for name, node_option in node_options.items():
+        if not node_option.network.gbps and max(nodes[name]) > 1:
+            hint = "add network_gbps to the cluster's description, or try --nodes 1"
+            raise one_problem(f"{name}: {NO_NETWORK}", hint=hint)
     found = search(job, search_space(planned.spec, job.layout), node_options, nodes)
     no_prices = [
         node_option.price
@@ -138,21 +289,21 @@ def advice_of(file: pathlib.Path, settings: Sequence[str], request: Request) -> 
         raise one_problem(f"--by cost: {no_prices[0]}", hint=hint)
     ordered = ranked(found.candidates, request.by_cost)
     count = ties(ordered, request.by_cost)
-    tied = {id(one) for one in ordered[:count]} if count > 1 else set()
-
-    def wanted(one: Candidate) -> list[Setting]:
+    tied = range(count if count > 1 else 0)
+    options: list[Option] = []
+    refused = []
+    for rank, one in enumerate(ordered[:MOST_CHECKED]):
+        if len(options) == request.top:
+            break
         node_option = node_options[one.where]
-        return settings_for(
-            one, node_option, job.layout, planned.spec, planned.spec.experiment.nodes
-        )
-
-    options, refused = [], []
-    for one, changes, why in accepted(ordered, wanted, planned.refusal, request.top):
-        if why:
+        changes = [*node_option.settings]
+        if one.nodes != planned.spec.experiment.nodes:
+            changes.append(Setting(("nodes",), one.nodes))
+        changes += settings_of(one.layout, job.layout, planned.spec)
+        if why := planned.refusal(changes):
             refused.append((one, why))
         else:
-            option = option_of(one, node_options[one.where], changes, job, id(one) in tied)
-            options.append(option)
+            options.append(option_of(one, node_option, changes, job, rank in tied))
     return Advice(
         job,
         request.by_cost,
@@ -164,25 +315,16 @@ def advice_of(file: pathlib.Path, settings: Sequence[str], request: Request) -> 
     )
 
 
-def _refuse_unknown_networks(
-    node_options: Mapping[str, NodeOption], nodes: Mapping[str, Sequence[int]]
-) -> None:
-    """Raises InputError for several nodes that a network of unknown speed joins."""
-    for name, node_option in node_options.items():
-        if not node_option.network.gbps and max(nodes[name]) > 1:
-            hint = "add network_gbps to the cluster's description, or try --nodes 1"
-            raise one_problem(f"{name}: {NO_NETWORK}", hint=hint)
-
-
 def _node_options(planned: Planned, job: ForeseenJob, request: Request) -> dict[str, NodeOption]:
     """Where the job is tried. Raises InputError for clusters that are unknown."""
     if not request.clusters:
         return {job.nodes.node_type: own_nodes(job, planned.sites, planned.facts)}
-    node_options: dict[str, NodeOption] = {}
-    for name in request.clusters:
-        cluster = planned.files.cluster(name)
-        for node_option in node_options_of(cluster.source.facts, name, cluster.sites):
-            node_options[node_option.name] = node_option
+    clusters = {name: planned.files.cluster(name) for name in request.clusters}
+    node_options = {
+        one.name: one
+        for name, cluster in clusters.items()
+        for one in node_options_of(cluster.source.facts, name, cluster.sites)
+    }
     if not node_options:
         raise one_problem(
             f"--clusters: no nodes with known GPUs in {', '.join(request.clusters)}",

@@ -1,7 +1,4 @@
-"""What may change in a framework's layouts, and how a layout is written in a spec.
-
-It knows the keys and arguments of the frameworks that decide a layout; it must not know speeds.
-"""
+"""What advise may change: a framework's layouts, as a spec writes them, and the nodes to run on."""
 
 from __future__ import annotations
 
@@ -17,9 +14,8 @@ from clusterjobs.foresight.formulas.layouts import RuledOut, SearchSpace
 from clusterjobs.foresight.formulas.training_time import HourlyPrice
 from clusterjobs.foresight.job import ForeseenJob, Nodes, gpu_of
 from clusterjobs.frameworks import FRAMEWORKS
-from clusterjobs.models.records import Gpu, Layout, Network
+from clusterjobs.models.records import Gpu, Layout, Network, Recompute
 from clusterjobs.sites.folders import STDIN, read_text
-from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.load import Spec
 from clusterjobs.yaml.document import Path, dotted
 from clusterjobs.yaml.edit import set_value
@@ -38,6 +34,13 @@ class Setting(NamedTuple):
         return f"{dotted(self.path)}={text}"
 
 
+RECOMPUTATIONS: dict[str, tuple[Recompute, ...]] = {
+    "megatron-lm": ("none", "selective", "full"),
+    "megatron-deepspeed": ("none", "full"),
+    "huggingface": ("none", "full"),
+}
+
+
 def search_space(spec: Spec, layout: Layout) -> SearchSpace:
     """What advise may change in this spec. A mixture of experts keeps its expert parallelism."""
     name = spec.experiment.framework
@@ -45,7 +48,9 @@ def search_space(spec: Spec, layout: Layout) -> SearchSpace:
     is_megatron = name in ("megatron-lm", "megatron-deepspeed", "gpt-neox")
     if name == "megatron-lm":
         zero: tuple[int, ...] = (0, 1)
-    elif "zero" in _options(spec) and layout.engine in ("deepspeed", "megatron-deepspeed"):
+    elif layout.engine in ("deepspeed", "megatron-deepspeed") and "zero" in (
+        type(spec.options).model_fields if spec.options else ()
+    ):
         zero = (0, 1, 2, 3)
     else:
         zero = (layout.zero,)
@@ -55,85 +60,53 @@ def search_space(spec: Spec, layout: Layout) -> SearchSpace:
         virtual_pipeline=name == "megatron-lm",
         sequence_parallel=name == "megatron-lm",
         zero=zero,
-        recompute=_recomputations(name, layout),
-        layers_beside=False,
+        recompute=RECOMPUTATIONS.get(name, (layout.recompute,)),
     )
 
 
-def _recomputations(name: str, layout: Layout) -> tuple[Any, ...]:
-    if name == "megatron-lm":
-        return ("none", "selective", "full")
-    if name == "megatron-deepspeed" or name == "huggingface":
-        return ("none", "full")
-    return (layout.recompute,)
-
-
-def settings_of(wanted: Layout, base: Layout, spec: Spec) -> list[Setting]:
+def settings_of(layout: Layout, base: Layout, spec: Spec) -> Iterator[Setting]:
     """What to set in the spec for a layout: only what differs from the spec's own, `base`."""
-    return [
-        *_batch(wanted, base, spec.experiment),
-        *_parallel(wanted, base),
-        *_memory(wanted, base, spec),
-    ]
-
-
-def _batch(wanted: Layout, base: Layout, experiment: Experiment) -> Iterator[Setting]:
-    batch = experiment.batch
-    moved = wanted.micro_batch != base.micro_batch or wanted.data != base.data
-    if not moved or batch is None:
-        return
-    if wanted.micro_batch != base.micro_batch:
-        yield Setting(("batch", "micro"), wanted.micro_batch)
-    if batch.global_ is None:
-        yield Setting(("batch", "global"), wanted.global_batch)
-    if batch.accumulation is not None:
-        yield Setting(("batch", "accumulation"), int(wanted.micro_batches))
-
-
-def _parallel(wanted: Layout, base: Layout) -> Iterator[Setting]:
+    name, batch = spec.experiment.framework, spec.experiment.batch
+    if batch and (layout.micro_batch, layout.data) != (base.micro_batch, base.data):
+        if layout.micro_batch != base.micro_batch:
+            yield Setting(("batch", "micro"), layout.micro_batch)
+        if batch.global_ is None:
+            yield Setting(("batch", "global"), layout.global_batch)
+        if batch.accumulation is not None:
+            yield Setting(("batch", "accumulation"), int(layout.micro_batches))
     for key, field in (
         ("tensor", "tensor"),
         ("pipeline", "pipeline"),
         ("virtual_pipeline", "virtual_pipeline"),
         ("sequence", "sequence_parallel"),
     ):
-        if getattr(wanted, field) != getattr(base, field):
-            yield Setting(("parallel", key), getattr(wanted, field))
-
-
-def _memory(wanted: Layout, base: Layout, spec: Spec) -> Iterator[Setting]:
-    name = spec.experiment.framework
-    if wanted.zero != base.zero:
+        if getattr(layout, field) != getattr(base, field):
+            yield Setting(("parallel", key), getattr(layout, field))
+    if layout.zero != base.zero:
         if name == "megatron-lm":
-            yield Setting(("args", "use-distributed-optimizer"), wanted.zero == 1)
+            yield Setting(("args", "use-distributed-optimizer"), layout.zero == 1)
         else:
-            yield Setting(("zero", "stage"), wanted.zero)
-    if wanted.recompute == base.recompute:
+            yield Setting(("zero", "stage"), layout.zero)
+    if layout.recompute == base.recompute:
         return
+    is_full = layout.recompute == "full"
     if name == "megatron-deepspeed":
-        yield Setting(("activation_checkpointing",), wanted.recompute == "full")
+        yield Setting(("activation_checkpointing",), is_full)
     elif name == "huggingface":
-        yield Setting(("args", "gradient_checkpointing"), wanted.recompute == "full")
+        yield Setting(("args", "gradient_checkpointing"), is_full)
     elif name == "megatron-lm":
-        is_full = wanted.recompute == "full"
-        granularity = False if wanted.recompute == "none" else wanted.recompute
+        granularity = False if layout.recompute == "none" else layout.recompute
         yield Setting(("args", "recompute-granularity"), granularity)
         if is_full or base.recompute == "full":
             yield Setting(("args", "recompute-method"), "uniform" if is_full else False)
             yield Setting(("args", "recompute-num-layers"), 1 if is_full else False)
 
 
-def _options(spec: Spec) -> set[str]:
-    return set(type(spec.options).model_fields) if spec.options else set()
-
-
-# ------------------------------------------------------------------ write spec
-#
-# Writes settings into a spec's file; comments and order are kept.
-
-
 def write_settings(file: pathlib.Path, settings: Sequence[Setting]) -> None:
-    """Raises InputError if the file cannot be written, or a value has another form there."""
+    """Writes settings into a spec's file; comments and order are kept.
+
+    Raises InputError if the file cannot be written, or a value has another form there.
+    """
     if file == STDIN:
         raise one_problem("--write: standard input cannot be written", hint="name a file")
     file = file.resolve()  # a link stays one
@@ -154,13 +127,6 @@ def write_settings(file: pathlib.Path, settings: Sequence[Setting]) -> None:
     except OSError as error:
         new.unlink(missing_ok=True)
         raise one_problem(f"cannot write {file}: {error.strerror or error}") from None
-
-
-# ------------------------------------------------------------------ node options
-#
-# Where a job could run: node types of clusters, or GPUs that are given without a cluster.
-#
-# It joins clusters, prices and the catalogue; it
 
 
 MOST_NODES = 1024  # that are tried where no limit is known
@@ -204,38 +170,24 @@ def node_options_of(
             if gpu is None or not kind.gpus or kind.name in seen:
                 continue
             seen.add(kind.name)
-            yield _node_option(facts, cluster, partition, group, gpu, kind.gpus, sites)
-
-
-def _node_option(
-    facts: ClusterFacts,
-    cluster: str,
-    partition: Partition,
-    group: NodeGroup,
-    gpu: Gpu,
-    gpus: int,
-    sites: Sequence[tuple[str, str]],
-) -> NodeOption:
-    kind = group.node_type
-    nodes = Nodes(1, kind.name, facts.region, facts.name, group.purchase)
-    settings = [Setting(("cluster",), cluster)]
-    if len(facts.partitions) > 1 and partition.name:
-        settings.append(Setting(("queue",), partition.name))
-    if len(partition.node_groups) > 1 and group.type_names:
-        settings.append(Setting(("instance_type",), group.type_names[0]))
-    return NodeOption(
-        f"{cluster}: {kind.name}",
-        gpu,
-        gpus,
-        Network(kind.network_gbps or 0.0, group.fabric),
-        price_of(nodes, sites),
-        group.max_nodes,
-        tuple(settings),
-    )
+            settings = [Setting(("cluster",), cluster)]
+            if len(facts.partitions) > 1 and partition.name:
+                settings.append(Setting(("queue",), partition.name))
+            if len(partition.node_groups) > 1 and group.type_names:
+                settings.append(Setting(("instance_type",), group.type_names[0]))
+            yield NodeOption(
+                f"{cluster}: {kind.name}",
+                gpu,
+                kind.gpus,
+                Network(kind.network_gbps or 0.0, group.fabric),
+                price_of(Nodes(1, kind.name, facts.region, facts.name, group.purchase), sites),
+                group.max_nodes,
+                tuple(settings),
+            )
 
 
 def facts_of_gpus(gpu: Gpu, per_node: int, gbps: float, name: str) -> ClusterFacts:
-    """A cluster that has such nodes and nothing else is known of."""
+    """A cluster with such nodes, of which nothing else is known."""
     kind = NodeType(
         name,
         gpus=per_node,

@@ -113,11 +113,6 @@ def advise(
     return 0
 
 
-# ------------------------------------------------------------------ request
-#
-# What the command line of advise asks for, checked.
-
-
 MOST_NODES, MOST_NUMBERS = 16_384, 64
 PER_NODE, GBPS = 8, 400.0
 
@@ -132,7 +127,7 @@ class Hardware(NamedTuple):
 
 
 class Request(NamedTuple):
-    """The options of one call."""
+    """The options of one call, checked."""
 
     by_cost: bool
     nodes: tuple[int, ...]
@@ -167,7 +162,7 @@ def parse_request(
 
 def _hardware(name: str, gpus: int | None, per_node: int | None, gbps: float | None) -> Hardware:
     gpu = find_gpu(name)
-    if gpu is None or (_size(name) and _size(name) != f"{gpu.memory_gib:g}"):
+    if gpu is None or name.partition("-")[2] not in ("", f"{gpu.memory_gib:g}"):
         raise one_problem(
             f"--gpu: {name} is unknown",
             hint="write its name and GiB: V100-32, A100-40, A100-80, H100-80, H200-141, B200-180",
@@ -183,10 +178,6 @@ def _hardware(name: str, gpus: int | None, per_node: int | None, gbps: float | N
         hint = "Gbit/s of a node's network, for example 400"
         raise one_problem(f"--fabric-gbps: {rate:g} is no rate", hint=hint)
     return Hardware(gpu, gpus, size, rate)
-
-
-def _size(name: str) -> str:
-    return name.partition("-")[2]
 
 
 def _numbers(text: str | None) -> tuple[int, ...]:

@@ -6,34 +6,17 @@ import math
 import pathlib
 import shlex
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from clusterjobs.console.show import printable, table
 from clusterjobs.counted import counted
 from clusterjobs.errors import one_problem
-from clusterjobs.foresight.advise.options import STEPS_OF_A_PRICE, Found, Option, layout_text
+from clusterjobs.foresight.advise.advise import STEPS_OF_A_PRICE, Advice, Option, layout_text
 from clusterjobs.foresight.foresee import range_data, rounded
-from clusterjobs.foresight.formulas.layouts import RuledOut
-from clusterjobs.foresight.formulas.ranking import TIE, Candidate, pareto_front
-from clusterjobs.foresight.job import ForeseenJob
+from clusterjobs.foresight.formulas.layouts import TIE, Candidate, pareto_front
 from clusterjobs.foresight.text import VERDICTS, between, hours, number
 
 SHOWN_RULES = 6
-
-
-class Advice(NamedTuple):
-    """The answer of `advise`. `refused`: layouts that the spec's own checks refuse, and why.
-
-    `point`: the point of a sweep that was ranked, "" without a sweep.
-    """
-
-    job: ForeseenJob
-    by_cost: bool
-    found: Found
-    options: list[Option]
-    refused: list[tuple[Candidate, str]]
-    no_prices: list[str]
-    point: str = ""
 
 
 def advice_text(advice: Advice) -> str:
@@ -43,7 +26,18 @@ def advice_text(advice: Advice) -> str:
     head += f"{job.layout.global_batch}, precision {job.layout.precision}, {job.layout.engine}"
     if advice.point:
         head += f"\nthe first point of the sweep: {printable(advice.point)}"
-    parts = [head, _options_table(advice), _ties(advice), _settings(advice)]
+    parts = [head, _options_table(advice)]
+    tied = sum(one.is_tie for one in advice.options)
+    if tied > 1:
+        parts.append(
+            f"1= to {tied}= are within {TIE:.0%}, the model's error: they are a tie, and the "
+            "simplest comes first. clusterjobs calibrate measures one of them."
+        )
+    if advice.options and (best := advice.options[0]).settings:
+        arguments = " ".join(f"--set {shlex.quote(one.written())}" for one in best.settings)
+        parts.append("for the first:\n  " + printable(arguments))
+    elif advice.options:
+        parts.append("the spec has the first layout already")
     parts += [_ruled_out(advice), "\n".join(advice.no_prices)]
     return "\n\n".join(filter(None, parts))
 
@@ -51,20 +45,9 @@ def advice_text(advice: Advice) -> str:
 def _options_table(advice: Advice) -> str:
     several = len({one.candidate.where for one in advice.options}) > 1
     length = "time" if advice.job.length else f"{STEPS_OF_A_PRICE:,} steps"
-    head = [
-        "",
-        "layout",
-        *(["where"] if several else []),
-        "nodes",
-        "step",
-        length,
-        "cost",
-        "memory",
-    ]
-    rows = [[*head, "why"]]
+    where = ["where"] if several else []
+    rows = [["", "layout", *where, "nodes", "step", length, "cost", "memory", "why"]]
     for rank, one in enumerate(advice.options, 1):
-        cost = f"${one.cost.usd.mid:,.0f}" if one.cost else "?"
-        memory = f"{VERDICTS[one.memory.verdict]} {one.candidate.share:.0%}"
         rows.append(
             [
                 f"{rank}{'=' if one.is_tie else ''}",
@@ -73,37 +56,20 @@ def _options_table(advice: Advice) -> str:
                 str(one.candidate.nodes),
                 between(one.speed.step_seconds, "s"),
                 hours(one.seconds),
-                cost,
-                memory,
+                f"${one.cost.usd.mid:,.0f}" if one.cost else "?",
+                f"{VERDICTS[one.memory.verdict]} {one.candidate.share:.0%}",
                 one.why,
             ]
         )
     return table([[printable(cell) for cell in row] for row in rows])
 
 
-def _ties(advice: Advice) -> str:
-    tied = sum(one.is_tie for one in advice.options)
-    if tied < 2:
-        return ""
-    error = f"{TIE:.0%}"
-    return (
-        f"1= to {tied}= are within {error}, the model's error: they are a tie, and the simplest "
-        "comes first. clusterjobs calibrate measures one of them."
-    )
-
-
-def _settings(advice: Advice) -> str:
-    if not advice.options:
-        return ""
-    best = advice.options[0]
-    if not best.settings:
-        return "the spec has the first layout already"
-    words = [f"--set {shlex.quote(one.written())}" for one in best.settings]
-    return "for the first:\n  " + printable(" ".join(words))
-
-
 def _ruled_out(advice: Advice) -> str:
-    lines = [f"  {why}: {names}" for why, names in _grouped(advice.found.ruled_out)]
+    """The reasons, each with the first few things that it rules out."""
+    lines = []
+    for why, names in _by_reason(advice).items():
+        more = f" and {len(names) - SHOWN_RULES} more" if len(names) > SHOWN_RULES else ""
+        lines.append(f"  {why}: {', '.join(names[:SHOWN_RULES])}{more}")
     if advice.found.too_large:
         least = advice.found.smallest_share
         count = counted(advice.found.too_large, "layout")
@@ -113,26 +79,15 @@ def _ruled_out(advice: Advice) -> str:
     return "ruled out:\n" + "\n".join(lines) if lines else ""
 
 
-def _grouped(ruled: Sequence[RuledOut]) -> list[tuple[str, str]]:
-    """The reasons, each with the first few things that it rules out."""
-    groups: dict[str, list[str]] = {}
-    for one in ruled:
-        groups.setdefault(one.why, []).append(one.what)
-    found = []
-    for why, names in groups.items():
-        more = f" and {len(names) - SHOWN_RULES} more" if len(names) > SHOWN_RULES else ""
-        found.append((why, ", ".join(names[:SHOWN_RULES]) + more))
-    return found
-
-
-# ------------------------------------------------------------------ data
-
-
-def advice_data(advice: Advice) -> dict[str, Any]:
-    """Names and structure are stable across versions."""
+def _by_reason(advice: Advice) -> dict[str, list[str]]:
     groups: dict[str, list[str]] = {}
     for one in advice.found.ruled_out:
         groups.setdefault(one.why, []).append(one.what)
+    return groups
+
+
+def advice_data(advice: Advice) -> dict[str, Any]:
+    """The advice as JSON data. Names and structure are stable across versions."""
     layout = advice.job.layout
     return {
         "by": "cost" if advice.by_cost else "time",
@@ -141,9 +96,18 @@ def advice_data(advice: Advice) -> dict[str, Any]:
         "tried": advice.found.tried,
         "does_not_fit": advice.found.too_large,
         "options": [_option_data(n, one) for n, one in enumerate(advice.options, 1)],
-        "ruled_out": [{"why": why, "what": what} for why, what in groups.items()],
+        "ruled_out": [{"why": why, "what": what} for why, what in _by_reason(advice).items()],
         "refused": sorted({why for _, why in advice.refused}),
-        "pareto": [_point(one) for one in pareto_front(advice.found.candidates)],
+        "pareto": [
+            {
+                "where": one.where,
+                "nodes": one.nodes,
+                "layout": layout_text(one.layout),
+                "step_seconds": rounded(one.seconds),
+                "usd": rounded(one.usd or 0.0),
+            }
+            for one in pareto_front(advice.found.candidates)
+        ],
     }
 
 
@@ -175,26 +139,14 @@ def _option_data(rank: int, one: Option) -> dict[str, Any]:
     }
 
 
-def _point(one: Candidate) -> dict[str, Any]:
-    return {
-        "where": one.where,
-        "nodes": one.nodes,
-        "layout": layout_text(one.layout),
-        "step_seconds": rounded(one.seconds),
-        "usd": rounded(one.usd or 0.0),
-    }
-
-
-# ------------------------------------------------------------------ plot
-#
-# Draws time against cost with matplotlib, which clusterjobs does not need otherwise.
-
-
 FORMATS = (".png", ".svg")
 
 
 def write_plot(file: pathlib.Path, advice: Advice) -> None:
-    """Raises InputError without matplotlib, without prices, or if the file cannot be written."""
+    """Time against cost, drawn with matplotlib.
+
+    Raises InputError without matplotlib, without prices, or if the file cannot be written.
+    """
     if file.suffix not in FORMATS:
         raise one_problem(f"--plot: {file} is no .png or .svg", hint="write --plot pareto.png")
     priced = [one for one in advice.found.candidates if one.usd]
@@ -228,18 +180,17 @@ def write_plot(file: pathlib.Path, advice: Advice) -> None:
         raise one_problem(f"cannot write {file}: {error.strerror or error}") from None
 
 
-# ------------------------------------------------------------------ terminal plot
-#
-# Time against cost in the terminal: a grid of characters, the Pareto front as letters.
-
-
+# The plot in the terminal.
 WIDTH, HEIGHT = 64, 16
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 NO_PRICES = "no Pareto plot: no price is known; site.yaml can give prices"
 
 
 def terminal_plot(candidates: Sequence[Candidate]) -> str:
-    """Both axes are logarithmic. A dot is a layout, a letter one that no other beats in both."""
+    """Time against cost, on logarithmic axes.
+
+    A dot is a layout, a letter one that no other beats in both.
+    """
     priced = [one for one in candidates if one.usd]
     if not priced:
         return NO_PRICES
@@ -255,15 +206,16 @@ def terminal_plot(candidates: Sequence[Candidate]) -> str:
     labels = [f"${number(y.most)}", *[""] * (HEIGHT - 2), f"${number(y.least)}"]
     margin = max(map(len, labels))
     lines = [f"{label:>{margin}} |{row}" for label, row in zip(labels, rows, strict=True)]
-    lines.append(f"{'':>{margin}} +{'-' * WIDTH}")
-    ends = f"{number(x.least)} s", f"{number(x.most)} s a step"
-    lines.append(f"{'':>{margin}}  {ends[0]}{ends[1]:>{WIDTH - len(ends[0])}}")
-    for letter, one in zip(LETTERS, front, strict=False):
-        where = f"{one.where}, {one.nodes} nodes"
-        lines.append(
-            f"  {letter}  {number(one.seconds)} s, ${number(one.usd or 0.0)}: {where}, "
-            f"{layout_text(one.layout)}"
-        )
+    left, right = f"{number(x.least)} s", f"{number(x.most)} s a step"
+    lines += [
+        f"{'':>{margin}} +{'-' * WIDTH}",
+        f"{'':>{margin}}  {left}{right:>{WIDTH - len(left)}}",
+        *(
+            f"  {letter}  {number(one.seconds)} s, ${number(one.usd or 0.0)}: {one.where}, "
+            f"{one.nodes} nodes, {layout_text(one.layout)}"
+            for letter, one in zip(LETTERS, front, strict=False)
+        ),
+    ]
     return "\n".join(lines)
 
 

@@ -1,7 +1,7 @@
-"""The time of one layer for one micro batch on one GPU, by physical effect.
+"""The time of one layer for one micro batch on one GPU, by physical effect, and its FLOPs.
 
-Each function gives seconds of the forward pass unless it says otherwise. Knows no pipeline and no
-traffic between GPUs. FLOPs count 2 for a multiply-add.
+Each function gives seconds of the forward pass unless it says otherwise. FLOPs count 2 for a
+multiply-add.
 """
 
 from __future__ import annotations
@@ -112,22 +112,6 @@ def elementwise_time(model: ModelShape, layout: Layout, gpu: Gpu, constants: Con
     return traffic * share / gpu.memory_bandwidth
 
 
-def recomputation_time(
-    layout: Layout, products: float, attention: float, elementwise: float, fixed: float
-) -> float:
-    """What the backward pass computes again, by the kind of checkpointing."""
-    forward = products + attention + elementwise + fixed
-    if layout.recompute == "full":
-        return forward
-    if layout.recompute == "half":
-        return forward / 2
-    if layout.recompute == "selective_ops":  # torchtitan keeps every second product
-        return 0.5 * products + elementwise + fixed
-    if layout.recompute == "selective" and not layout.flash:
-        return attention
-    return 0.0
-
-
 def layer_time(model: ModelShape, layout: Layout, gpu: Gpu, constants: Constants) -> LayerTime:
     """One layer, forward and backward, by effect."""
     products = products_time(model, layout, matrix_rate(layout, gpu, constants))
@@ -139,22 +123,25 @@ def layer_time(model: ModelShape, layout: Layout, gpu: Gpu, constants: Constants
         attention_backward = BACKWARD * attention
     elementwise = elementwise_time(model, layout, gpu, constants)
     fixed = constants.fixed
+    forward = products + attention + elementwise + fixed
+    again = {
+        "full": forward,
+        "half": forward / 2,
+        "selective_ops": 0.5 * products + elementwise + fixed,  # torchtitan keeps half of them
+        "selective": 0.0 if layout.flash else attention,
+    }
     return LayerTime(
         products=(1 + BACKWARD) * products,
         attention=attention + attention_backward,
         elementwise=(1 + BACKWARD) * elementwise,
         fixed=(1 + BACKWARD) * fixed,
-        recomputation=recomputation_time(layout, products, attention, elementwise, fixed),
+        recomputation=again.get(layout.recompute, 0.0),
     )
 
 
-# ------------------------------------------------------------------ flops
-#
-# FLOPs of a training step, as the publications count them. 2 for a multiply-add.
-#
-# The attention counts without its causal half, as Megatron-LM until March 2025, MosaicML and
-# torchtitan count it. Two conventions differ by up to the attention's share.
-
+# FLOPs of a training step, as the publications count them. The attention counts without its causal
+# half, as Megatron-LM until March 2025, MosaicML and torchtitan count it; conventions differ by up
+# to the attention's share.
 
 TRAINING_PASSES = 3  # forward, and twice the forward's work backward
 
@@ -164,7 +151,11 @@ def forward_flops(model: ModelShape, sequences: float) -> float:
 
     With f = 4h and no biases it is arXiv 2104.04473, equation 3: 24·B·s·L·h²·(1 + s/6h + V/12Lh).
     """
-    return sequences * model.sequence * (_layer_flops(model) + _head_flops(model))
+    return (
+        sequences
+        * model.sequence
+        * (_layer_flops(model) + (2 * model.hidden * model.vocab * model.predicted_share))
+    )
 
 
 def model_flops(model: ModelShape, sequences: float) -> float:
@@ -194,7 +185,3 @@ def _attention_flops(model: ModelShape) -> float:
 def _layer_flops(model: ModelShape) -> float:
     """All layers, one token."""
     return model.layers * (2 * layer_weights(model) + _attention_flops(model))
-
-
-def _head_flops(model: ModelShape) -> float:
-    return 2 * model.hidden * model.vocab * model.predicted_share

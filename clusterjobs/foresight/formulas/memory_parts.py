@@ -1,7 +1,8 @@
-"""How many parameters a model has, and how many of them one rank holds.
+"""What a rank holds: its parameters, and the bytes of their states, activations and logits.
 
-Knows shapes of matrices; it must not know bytes. Source of the counts: arXiv 2104.04473, eq. 2,
-and the modules of Hugging Face's transformers for the biases and norms.
+Source of the counts of parameters: arXiv 2104.04473, eq. 2, and the modules of Hugging Face's
+transformers for the biases and norms. Source of the formulas of activations: arXiv 2205.05198, for
+any head size, feed-forward width and kv heads; bytes of 16-bit activations.
 """
 
 from __future__ import annotations
@@ -50,7 +51,12 @@ def layer_parameters(model: ModelShape) -> LayerParameters:
 
 def count_parameters(model: ModelShape) -> int:
     """All parameters of the model, with its embeddings and its head."""
-    return model.layers * layer_parameters(model).total + _beside_layers(model)
+    # Embeddings and head, learned positions, the norm behind the layers (BERT: before them).
+    tables = model.vocab * model.hidden * (1 if model.tied else 2)
+    norm = model.hidden * (1 if model.norm == "rms" else 2)
+    return model.layers * layer_parameters(model).total + (
+        tables + position_rows(model) * model.hidden + norm + model.further
+    )
 
 
 def count_active(model: ModelShape) -> int:
@@ -60,13 +66,6 @@ def count_active(model: ModelShape) -> int:
     layer = layer_parameters(model)
     unused = layer.experts * (model.experts.number - model.experts.top_k) // model.experts.number
     return count_parameters(model) - model.layers * unused
-
-
-def _beside_layers(model: ModelShape) -> int:
-    """Embeddings and head, learned positions, the norm behind the layers (BERT: before them)."""
-    tables = model.vocab * model.hidden * (1 if model.tied else 2)
-    norm = model.hidden * (1 if model.norm == "rms" else 2)
-    return tables + position_rows(model) * model.hidden + norm + model.further
 
 
 def position_rows(model: ModelShape) -> int:
@@ -116,12 +115,7 @@ def rank_parameters(model: ModelShape, layout: Layout, stage: int) -> RankParame
     return RankParameters(dense, experts, layer, table)
 
 
-# ------------------------------------------------------------------ states
-#
-# Bytes of weights, gradients and optimizer states for each parameter of a rank.
-#
-# Knows what each engine keeps and what it shares between ranks; it
-
+# States: bytes of weights, gradients and optimizer for each parameter of a rank.
 
 # Adam's two moments in fp32 are 8 bytes a parameter; what other optimizers keep in their place.
 MOMENTS = {
@@ -209,13 +203,7 @@ def with_offload(states: States, layout: Layout) -> States:
     return States(states.weights, 0, 0)
 
 
-# ------------------------------------------------------------------ activations
-#
-# Bytes of activations and logits that a rank keeps for its backward pass.
-#
-# Source of the formulas: arXiv 2205.05198, for any head size, feed-forward width and kv heads;
-# bytes of 16-bit activations.
-
+# Activations and logits that a rank keeps for its backward pass.
 
 # Bytes per logit of the loss, by engine: PyTorch in eager mode keeps bf16 logits, an fp32
 # log-softmax and two gradients (14); compiled code 10; Megatron's vocabulary-parallel loss 6;

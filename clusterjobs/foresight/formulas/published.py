@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from clusterjobs.foresight.formulas.constants import Constants
 from clusterjobs.foresight.formulas.layer_time import layer_weights, model_flops
-from clusterjobs.foresight.formulas.ranking import tied
+from clusterjobs.foresight.formulas.layouts import tied
 from clusterjobs.foresight.formulas.step import step_time
 from clusterjobs.models.gpus import find_gpu
 from clusterjobs.models.records import Engine, Experts, Gpu, Layout, ModelShape, Network
@@ -179,13 +179,8 @@ def _layout(row: dict[str, str]) -> Layout:
     )
 
 
-# ------------------------------------------------------------------ nearest
-#
-# The published measurements nearest to a configuration: the reason to trust an estimate.
-#
-# They are read from a small file made of published.csv, since `plan` must stay fast.
-
-
+# The measurements nearest to a configuration: the reason to trust an estimate. They are read from a
+# small file made of published.csv, since `plan` must stay fast.
 NEAREST_FILE = pathlib.Path(__file__).with_name("nearest.json")
 
 # Added to the distance, which else counts factors: e (2.7) times the parameters is 1.
@@ -281,10 +276,7 @@ def _of_row(row: Published, seconds: float) -> Nearest:
     )
 
 
-# ------------------------------------------------------------------ evaluation
-#
 # How well the step time is predicted: errors, ranges and ties over the published rows.
-
 
 # Families of too few rows to be fitted alone.
 FAMILY_COPIES = {"flash.V100": "flash.A100", "flash.H100-500W": "flash.H100"}

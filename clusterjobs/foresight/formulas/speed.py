@@ -10,11 +10,7 @@ from clusterjobs.foresight.formulas.published import Nearest, nearest
 from clusterjobs.foresight.formulas.step import StepTime, step_time
 from clusterjobs.models.records import Gpu, Layout, ModelShape, Network, Range
 
-# ------------------------------------------------------------------ limits
-#
-# What limits a step: its largest parts, and what would make each smaller.
-
-
+# The parts of a step, and what would make each shorter.
 NAMES = {
     "products": "matrix products",
     "attention": "attention",
@@ -32,6 +28,7 @@ NAMES = {
 }
 ADVICE = {
     "products": "only more GPUs, or fp8 where the GPU has it, make it shorter",
+    "attention": "it grows with the square of the sequence length",
     "elementwise": "sequence parallelism splits it",
     "fixed": "a larger micro batch makes it matter less",
     "recomputation": "less checkpointing saves it, if the memory allows",
@@ -44,6 +41,7 @@ ADVICE = {
     "optimizer": "ZeRO-1 splits it over the data-parallel ranks",
     "other": "a larger global batch makes it matter less",
 }
+UNFUSED = "flash attention makes it shorter"
 
 
 class Part(NamedTuple):
@@ -57,31 +55,6 @@ class Part(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.name} {self.share:.0%}"
-
-
-def largest_parts(step: StepTime, layout: Layout, count: int = 3) -> tuple[Part, ...]:
-    """The largest parts, the largest first."""
-    total = step.seconds
-    ordered = sorted(step._asdict().items(), key=lambda item: -item[1])
-    return tuple(
-        Part(key, NAMES[key], seconds, seconds / total, _advice(key, layout))
-        for key, seconds in ordered[:count]
-    )
-
-
-def _advice(key: str, layout: Layout) -> str:
-    if key == "attention":
-        if layout.flash:
-            return "it grows with the square of the sequence length"
-        return "flash attention makes it shorter"
-    return ADVICE[key]
-
-
-# ------------------------------------------------------------------ region
-#
-# How far an estimate can be trusted: what was published, and what was not.
-#
-# Each doubt is one sentence for the user. A guess has a range of a factor of two.
 
 
 Trust = Literal["validated", "extrapolated", "guess"]
@@ -107,77 +80,82 @@ class Region(NamedTuple):
 
 
 def region(model: ModelShape, layout: Layout, gpu: Gpu, network: Network) -> Region:
-    unknown = tuple(_unpublished(model, layout, gpu, network))
-    thin = tuple(_beyond_the_rows(model, layout, gpu, network))
+    """What was not published about this job. A guess has a range of a factor of two."""
+    engine, precision, efa = layout.engine, layout.precision, network.fabric == "efa"
+    experts = model.experts.number if model.experts else 0
+    over_nodes = layout.expert * (layout.expert_tensor or 1) > layout.gpus_per_node
+    longest = SEQUENCE_WITH_CONTEXT if layout.context > 1 else SEQUENCE[1]
+    nothing_comparable = (
+        (not gpu.family, f"no published measurement ran on a GPU such as {gpu.name}"),
+        (
+            engine in UNPUBLISHED_ENGINES,
+            "nobody published configuration and speed together for "
+            f"{UNPUBLISHED_ENGINES.get(engine)}",
+        ),
+        (
+            engine == "deepspeed",
+            "the few published runs of DeepSpeed without Megatron are up to 1.8x slower",
+        ),
+        (precision == "fp32", "no published measurement trained in fp32"),
+        (precision == "nvfp4", "nvfp4 is estimated as fp8"),
+        (
+            layout.tensor > layout.gpus_per_node,
+            "tensor parallelism over nodes was measured on one old cluster alone",
+        ),
+        (
+            layout.nodes > 1 and layout.zero >= 2 and efa,
+            "nobody published ZeRO-2, ZeRO-3 or FSDP over EFA",
+        ),
+        (
+            experts and over_nodes,
+            "experts over several nodes: published rows differ from the model by a factor of 2",
+        ),
+        (
+            experts > COARSE_EXPERTS and not over_nodes,
+            "many small experts: published rows differ from the model by a factor of 2",
+        ),
+    )
+    one_step_outside = (
+        (gpu.family == "Blackwell", f"one publication alone measured {gpu.name.split('-')[0]}"),
+        (
+            gpu.name.startswith("H200"),
+            "no published measurement of H200: estimated as an H100 with faster memory",
+        ),
+        (
+            precision == "pure_bf16",
+            "few published measurements trained in bf16 without fp32 weights",
+        ),
+        (engine == "jax", "no published measurement of JAX"),
+        (
+            efa and layout.nodes > MOST_EFA_NODES,
+            f"no published measurement over EFA with more than {MOST_EFA_NODES} nodes",
+        ),
+        (
+            layout.gradient_ranks > MOST_GRADIENT_RANKS,
+            f"more than {MOST_GRADIENT_RANKS} data-parallel ranks",
+        ),
+        (
+            layout.gpus > MOST_GPUS,
+            f"more GPUs than any published measurement ({MOST_GPUS})",
+        ),
+        (experts, "few published measurements of a mixture of experts"),
+        (
+            not HIDDEN[0] <= model.hidden <= HIDDEN[1],
+            f"hidden size {model.hidden} is outside of {HIDDEN[0]} to {HIDDEN[1]}",
+        ),
+        (
+            LONG_SEQUENCE < model.sequence <= longest,
+            "releases of flash attention differ by 30 % with such long sequences",
+        ),
+        (
+            not SEQUENCE[0] <= model.sequence <= longest,
+            f"sequence length {model.sequence} is outside of {SEQUENCE[0]} to {longest}",
+        ),
+    )
+    unknown = tuple(doubt for applies, doubt in nothing_comparable if applies)
+    thin = tuple(doubt for applies, doubt in one_step_outside if applies)
     trust: Trust = "guess" if unknown else "extrapolated" if thin else "validated"
     return Region(trust, unknown + thin)
-
-
-def _unpublished(model: ModelShape, layout: Layout, gpu: Gpu, network: Network) -> list[str]:
-    """Nothing comparable was published."""
-    doubts = []
-    if not gpu.family:
-        doubts.append(f"no published measurement ran on a GPU such as {gpu.name}")
-    if layout.engine in UNPUBLISHED_ENGINES:
-        name = UNPUBLISHED_ENGINES[layout.engine]
-        doubts.append(f"nobody published configuration and speed together for {name}")
-    if layout.engine == "deepspeed":
-        doubts.append("the few published runs of DeepSpeed without Megatron are up to 1.8x slower")
-    if layout.precision == "fp32":
-        doubts.append("no published measurement trained in fp32")
-    if layout.precision == "nvfp4":
-        doubts.append("nvfp4 is estimated as fp8")
-    if layout.tensor > layout.gpus_per_node:
-        doubts.append("tensor parallelism over nodes was measured on one old cluster alone")
-    if layout.nodes > 1 and layout.zero >= 2 and network.fabric == "efa":
-        doubts.append("nobody published ZeRO-2, ZeRO-3 or FSDP over EFA")
-    if model.experts:
-        doubts += _expert_doubts(model, layout)
-    return doubts
-
-
-def _expert_doubts(model: ModelShape, layout: Layout) -> list[str]:
-    assert model.experts
-    spread = layout.expert * (layout.expert_tensor or 1)
-    if spread > layout.gpus_per_node:
-        return ["experts over several nodes: published rows differ from the model by a factor of 2"]
-    if model.experts.number > COARSE_EXPERTS:
-        return ["many small experts: published rows differ from the model by a factor of 2"]
-    return []
-
-
-def _beyond_the_rows(model: ModelShape, layout: Layout, gpu: Gpu, network: Network) -> list[str]:
-    """One step outside of what was published."""
-    doubts = []
-    if gpu.family == "Blackwell":
-        doubts.append(f"one publication alone measured {gpu.name.split('-')[0]}")
-    if gpu.name.startswith("H200"):
-        doubts.append("no published measurement of H200: estimated as an H100 with faster memory")
-    if layout.precision == "pure_bf16":
-        doubts.append("few published measurements trained in bf16 without fp32 weights")
-    if layout.engine == "jax":
-        doubts.append("no published measurement of JAX")
-    if network.fabric == "efa" and layout.nodes > MOST_EFA_NODES:
-        doubts.append(f"no published measurement over EFA with more than {MOST_EFA_NODES} nodes")
-    if layout.gradient_ranks > MOST_GRADIENT_RANKS:
-        doubts.append(f"more than {MOST_GRADIENT_RANKS} data-parallel ranks")
-    if layout.gpus > MOST_GPUS:
-        doubts.append(f"more GPUs than any published measurement ({MOST_GPUS})")
-    if model.experts:
-        doubts.append("few published measurements of a mixture of experts")
-    return doubts + _shape_doubts(model, layout)
-
-
-def _shape_doubts(model: ModelShape, layout: Layout) -> list[str]:
-    doubts = []
-    if not HIDDEN[0] <= model.hidden <= HIDDEN[1]:
-        doubts.append(f"hidden size {model.hidden} is outside of {HIDDEN[0]} to {HIDDEN[1]}")
-    longest = SEQUENCE_WITH_CONTEXT if layout.context > 1 else SEQUENCE[1]
-    if LONG_SEQUENCE < model.sequence <= longest:
-        doubts.append("releases of flash attention differ by 30 % with such long sequences")
-    if not SEQUENCE[0] <= model.sequence <= longest:
-        doubts.append(f"sequence length {model.sequence} is outside of {SEQUENCE[0]} to {longest}")
-    return doubts
 
 
 class Speed(NamedTuple):
@@ -209,6 +187,9 @@ def estimate_speed(
     work = model_flops(model, batch) / layout.gpus
     hardware_work = hardware_flops(model, layout) / layout.gpus
     peak = gpu.peak(layout.precision)
+    total = parts.seconds
+    ordered = sorted(parts._asdict().items(), key=lambda item: -item[1])
+    advice = ADVICE if layout.flash else ADVICE | {"attention": UNFUSED}
     return Speed(
         step_seconds=seconds,
         tokens_per_second_per_gpu=seconds.inverse(batch * model.sequence / layout.gpus),
@@ -216,7 +197,10 @@ def estimate_speed(
         mfu=seconds.inverse(work / peak),
         hfu=seconds.inverse(hardware_work / peak),
         parts=parts,
-        limits=largest_parts(parts, layout),
+        limits=tuple(
+            Part(key, NAMES[key], seconds, seconds / total, advice[key])
+            for key, seconds in ordered[:3]
+        ),
         validated=found.trust == "validated",
         doubts=found.doubts,
         nearest=nearest(model, layout, gpu) if with_nearest else (),
