@@ -9,7 +9,7 @@ import contextlib
 import functools
 import os
 import pathlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, MutableMapping
 from typing import Any
 
 import jinja2
@@ -53,11 +53,23 @@ class TemplateEnvironment(jinja2.Environment):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.used: set[str] = set()
-        self.globals.clear()  # no template uses them, and each include would copy them
+        self._loaded: dict[str, jinja2.Template] = {}
 
     def get_template(self, name: Any, *more: Any, **options: Any) -> jinja2.Template:
         self.used.add(str(name))
-        return super().get_template(name, *more, **options)
+        if name not in self._loaded:  # Jinja's own cache is slower than the rest of an include
+            self._loaded[name] = super().get_template(name, *more, **options)
+        return self._loaded[name]
+
+    def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
+        """Without Jinja's own: no template uses them, and each include would copy them."""
+        return d or {}
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        """`a.b` of a template. Contexts are mappings, so the key is tried first."""
+        if type(obj) is dict and attribute in obj:
+            return obj[attribute]
+        return super().getattr(obj, attribute)
 
     @staticmethod
     def concat(parts: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from clusterjobs.diagnostics import Locator
 from clusterjobs.errors import Location, Problem, did_you_mean
-from clusterjobs.yaml.document import Path, dotted
+from clusterjobs.yaml.document import Path, dotted, look_at
 
 # ------------------------------------------------------------------ added lists
 #
@@ -134,8 +134,11 @@ class Merged(NamedTuple):
 
 def merge(layers: Sequence[Layer], problems: list[Problem]) -> Merged:
     """The layers merged, the lowest precedence first. The last one must be a mapping."""
+    first = layers[0]
+    if len(layers) == 1 and not any(isinstance(look_at(first.value, one), dict) for one in LISTS):
+        return Merged(first.value, Source(Origin(first, first.base)), frozenset())
     data: Any = {}
-    origin = Origin(layers[0], ())
+    origin = Origin(first, ())
     for layer in layers:
         above = Origin(layer, layer.base)
         data, origin = _merge(data, origin, layer.value, above, (), problems)

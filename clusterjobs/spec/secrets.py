@@ -24,6 +24,7 @@ _LOOKS = {
     "a Slack token": re.compile(r"\bxox[abprs]-[A-Za-z0-9-]{20,}"),
     "a private key": re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
 }
+_ANY_LOOK = re.compile("|".join(pattern.pattern for pattern in _LOOKS.values()))
 _SECRET_NAME = re.compile(r"(?i)(?:api_?key|access_?key|secret|token|passw(?:or)?d)$")
 _RANDOM = re.compile(r"[A-Za-z0-9+/=_.~-]{20,}")
 _KEY_NAME, _LONG_KEY = re.compile(r"(?i)key$"), re.compile(r"[A-Za-z0-9]{32,}")
@@ -52,9 +53,8 @@ def _texts(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _kind(path: Path, value: str) -> str | None:
-    for kind, pattern in _LOOKS.items() if len(value) >= 16 else ():
-        if pattern.search(value):
-            return kind
+    if len(value) >= 16 and _ANY_LOOK.search(value):
+        return next(kind for kind, pattern in _LOOKS.items() if pattern.search(value))
     name = _key_of(path).replace("-", "_")
     if _PASSWORD_NAME.search(name) and "${" not in value and "{{" not in value:
         return "a password"
