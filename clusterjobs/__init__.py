@@ -9,11 +9,22 @@ The Python API is here (docs/python.md):
 
 from typing import TYPE_CHECKING, Any
 
+from clusterjobs.version import __version__
+
 if TYPE_CHECKING:
     from clusterjobs.api import InputError, Job, JobPoint, Plan, Point, Problem, Run, load
 
-__version__ = "0.1.0"
-__all__ = ["InputError", "Job", "JobPoint", "Plan", "Point", "Problem", "Run", "load"]
+__all__ = [
+    "InputError",
+    "Job",
+    "JobPoint",
+    "Plan",
+    "Point",
+    "Problem",
+    "Run",
+    "__version__",
+    "load",
+]
 
 
 def __getattr__(name: str) -> Any:

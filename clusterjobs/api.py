@@ -17,7 +17,8 @@ from clusterjobs.runs import load as loading
 from clusterjobs.runs.job import Job, JobPoint
 from clusterjobs.runs.messages import Messages
 from clusterjobs.runs.run import Run as PlannedRun
-from clusterjobs.runs.submit.one_spec import needs_of, submit_run
+from clusterjobs.runs.submit.needs import needs_of
+from clusterjobs.runs.submit.one_spec import submit_run
 from clusterjobs.runs.submit.points import SubmitOptions, matching
 from clusterjobs.runs.write import write_outputs
 from clusterjobs.sections.plan import Plan

@@ -84,6 +84,11 @@ def test_wheel_holds_every_template_config_and_file_of_a_site_folder(
             assert f"clusterjobs/_data/{path.relative_to(ROOT).as_posix()}" in packed
 
 
+def test_wheel_says_that_it_is_typed(wheel: pathlib.Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        assert "clusterjobs/py.typed" in archive.namelist()
+
+
 def test_wheel_holds_the_flag_table_of_every_framework(wheel: pathlib.Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         packed = set(archive.namelist())

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from clusterjobs import __version__, resources
+from clusterjobs import resources
 from clusterjobs.admin.templates.overrides import remove_file, write_file
 from clusterjobs.errors import InputError, Problem, one_problem
 from clusterjobs.runs.load import load_first
@@ -32,6 +32,7 @@ from clusterjobs.sites.folders import (
 from clusterjobs.sites.policy import Example, SiteRule, load_example, with_rules
 from clusterjobs.sites.policy_check import User
 from clusterjobs.sites.policy_files import site_rules
+from clusterjobs.version import __version__
 
 # ------------------------------------------------------------------ policy tests
 #

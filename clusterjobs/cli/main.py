@@ -20,9 +20,9 @@ from typing import Any
 
 import click
 
-from clusterjobs import __version__
 from clusterjobs.console.show import print_json, problem_data, show_problems
 from clusterjobs.errors import InputError, Problem
+from clusterjobs.version import __version__
 
 # name -> (module, text of --help): --help imports no subcommand.
 _COMMANDS = {

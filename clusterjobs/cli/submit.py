@@ -56,7 +56,7 @@ def submit(
     For a sweep, it submits the points that are missing, failed, cancelled, lost or changed, but
     never one that is in the queue. Variables of another job (SLURM_*, RANK ...) are not passed on.
     """
-    from clusterjobs.runs.submit.one_spec import needs_of  # its imports are for jobs alone
+    from clusterjobs.runs.submit.needs import needs_of  # its imports are for jobs alone
     from clusterjobs.runs.submit.points import SubmitOptions
 
     run = load(spec, settings)

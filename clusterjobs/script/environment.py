@@ -15,10 +15,11 @@ from typing import Any
 import jinja2
 from jinja2.bccache import Bucket
 
-from clusterjobs import __version__, resources
+from clusterjobs import resources
 from clusterjobs.script import shell
 from clusterjobs.script.shell import ShellText
 from clusterjobs.script.site.templates import NO_SITE, PACKAGED, SYNTAX, SiteTemplates
+from clusterjobs.version import __version__
 
 # ------------------------------------------------------------------ template cache
 #

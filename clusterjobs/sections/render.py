@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from clusterjobs import __version__, resources
+from clusterjobs import resources
 from clusterjobs.frameworks.base import ConfigFile
 from clusterjobs.script.environment import template_environment
 from clusterjobs.script.site.templates import (
@@ -27,6 +27,7 @@ from clusterjobs.sections.points.arrays import PointPlan, PointTable
 from clusterjobs.sections.rendering import Rendering
 from clusterjobs.sections.roles.plan import role_data
 from clusterjobs.spec.references import as_text, has_variable, show, variable
+from clusterjobs.version import __version__
 
 # ------------------------------------------------------------------ what a render was made from
 

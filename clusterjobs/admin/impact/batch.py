@@ -25,7 +25,6 @@ from typing import IO, Any, NoReturn
 
 import click
 
-from clusterjobs import __version__
 from clusterjobs.admin.impact.differences import (
     Outcome,
     Rendered,
@@ -35,6 +34,7 @@ from clusterjobs.admin.impact.differences import (
 from clusterjobs.admin.impact.sides import Side, Sides
 from clusterjobs.errors import InputError, Problem, one_problem
 from clusterjobs.sites.folders import SiteFolders
+from clusterjobs.version import __version__
 
 COMMAND = "render-batch"
 

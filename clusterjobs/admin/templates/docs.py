@@ -14,7 +14,6 @@ from typing import Any
 
 import click
 
-from clusterjobs import __version__
 from clusterjobs.admin.templates.check import chosen_site, launcher_folders, site_option
 from clusterjobs.admin.templates.list import TemplateInfo, template_infos
 from clusterjobs.admin.templates.overrides import write_file
@@ -38,6 +37,7 @@ from clusterjobs.sites.folders import (
 from clusterjobs.sites.policy import demand_text, selection_text
 from clusterjobs.sites.policy_files import site_rules
 from clusterjobs.spec.defaults import load_defaults
+from clusterjobs.version import __version__
 from clusterjobs.yaml.document import Path, dotted
 
 # ------------------------------------------------------------------ markdown

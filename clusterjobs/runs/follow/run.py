@@ -18,8 +18,8 @@ from clusterjobs.runs.run import Run
 from clusterjobs.runs.states import SweepJobs
 from clusterjobs.runs.status.job import no_record_note
 from clusterjobs.runs.submit.lock import sweep_folder
-from clusterjobs.runs.submit.needs import Needs
-from clusterjobs.runs.submit.one_spec import needs_of, submit_run
+from clusterjobs.runs.submit.needs import Needs, needs_of
+from clusterjobs.runs.submit.one_spec import submit_run
 from clusterjobs.runs.submit.points import SubmitOptions
 from clusterjobs.runs.submit.report import job_line, needs_table, submission_text
 from clusterjobs.runs.unstarted import output_in_slurm

@@ -15,7 +15,7 @@ from clusterjobs.counted import counted
 from clusterjobs.errors import InputError, Problem, in_order, one_problem
 from clusterjobs.runs.folders import digest_of
 from clusterjobs.runs.load import load
-from clusterjobs.runs.messages import Messages, Say
+from clusterjobs.runs.messages import TERMINAL, Messages, Say
 from clusterjobs.runs.run import Run
 from clusterjobs.runs.states import COMPLETED, PENDING, PointState, counts_in_words
 from clusterjobs.runs.submissions import NeededJob
@@ -272,6 +272,26 @@ class Needs:
             return NeededJob(spec.file, job_id, on, folder)
 
         return job
+
+
+def needs_of(
+    run: Run,
+    output: pathlib.Path,
+    force: bool,
+    sbatch_options: tuple[str, ...],
+    messages: Messages = TERMINAL,
+) -> Needs | None:
+    """The checked needs of the spec; None if it has none. Raises InputError."""
+    if run.needs is None:
+        return None
+    for option in sbatch_options:
+        if option.startswith(("--dependency", "-d")):
+            raise one_problem(
+                f"{option} cannot be given for a spec that has needs",
+                hint="write it as needs: [{job: 4711}], or submit with --no-needs",
+            )
+    run.outputs()  # what is wrong with the spec itself is known before anything is submitted
+    return Needs(run.needs, output, force, messages)
 
 
 # ------------------------------------------------------------------ what is there, what is missing

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, BinaryIO
 
-from clusterjobs.errors import one_problem
 from clusterjobs.runs.messages import TERMINAL, Messages, Say
 from clusterjobs.runs.run import Run
 from clusterjobs.runs.submit.limits import fitted_to_slurm
@@ -29,28 +28,6 @@ from clusterjobs.spec.experiment import Experiment
 
 if TYPE_CHECKING:
     from clusterjobs.runs.submit.needs import Needs
-
-
-def needs_of(
-    run: Run,
-    output: pathlib.Path,
-    force: bool,
-    sbatch_options: tuple[str, ...],
-    messages: Messages = TERMINAL,
-) -> Needs | None:
-    """The checked needs of the spec; None if it has none. Raises InputError."""
-    if run.needs is None:
-        return None
-    from clusterjobs.runs.submit.needs import Needs  # most specs do not need this
-
-    for option in sbatch_options:
-        if option.startswith(("--dependency", "-d")):
-            raise one_problem(
-                f"{option} cannot be given for a spec that has needs",
-                hint="write it as needs: [{job: 4711}], or submit with --no-needs",
-            )
-    run.outputs()  # what is wrong with the spec itself is known before anything is submitted
-    return Needs(run.needs, output, force, messages)
 
 
 def submit_run(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusterjobs import __version__
 from clusterjobs.script import shell
 from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.files.render import has_watchdog
 from clusterjobs.sections.job.plan import Parameter
 from clusterjobs.sections.rendering import Rendering
 from clusterjobs.sections.steps.render import ends_its_steps
+from clusterjobs.version import __version__
 
 
 def render(rendering: Rendering) -> dict[str, Any]:
