@@ -21,9 +21,9 @@ from clusterjobs.models.records import Experts, Gpu, Layout, ModelShape, Network
 from clusterjobs.runs.spec_files import OwnConfigs
 from clusterjobs.sections.model.config import config_of, shape_in_text, with_model_config
 from clusterjobs.sections.placement.plan import Placement
+from clusterjobs.sections.placement.storage import is_below
 from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.resolve import texts_of_the_framework
-from clusterjobs.sections.storage import is_below
 from clusterjobs.slurm.time import seconds_of
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.model import Model

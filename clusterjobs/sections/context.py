@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from clusterjobs.clusters.facts import ClusterFacts
 from clusterjobs.diagnostics import Diagnostics, Provenance
-from clusterjobs.sections.storage import Storage, find_storage
+from clusterjobs.sections.placement.storage import Storage, find_storage
 from clusterjobs.spec.load import Spec
 
 if TYPE_CHECKING:  # the sections import this module

@@ -5,27 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from clusterjobs.sections.checkpoints.bucket_access import check_bucket_access
+from clusterjobs.sections.checkpoints.checks import check_bucket_access, check_folders
 from clusterjobs.sections.checkpoints.plan import plan as plan_checkpoints
 from clusterjobs.sections.checkpoints.render import render as render_checkpoints
 from clusterjobs.sections.container.plan import plan as plan_container
 from clusterjobs.sections.container.render import render as render_container
 from clusterjobs.sections.context import Context
+from clusterjobs.sections.environment.checks import check_literal_words
 from clusterjobs.sections.environment.plan import check_secrets
 from clusterjobs.sections.environment.plan import plan as plan_environment
 from clusterjobs.sections.environment.render import render as render_environment
 from clusterjobs.sections.files.plan import plan as plan_files
 from clusterjobs.sections.files.render import render as render_files
-from clusterjobs.sections.job.checks import check_age, check_versions
+from clusterjobs.sections.job.checks import check_age, check_clock, check_versions
 from clusterjobs.sections.job.plan import check_parameters
 from clusterjobs.sections.job.plan import plan as plan_job
 from clusterjobs.sections.job.render import render as render_job
 from clusterjobs.sections.launch.plan import plan as plan_launch
 from clusterjobs.sections.launch.plan import plan_program
 from clusterjobs.sections.launch.render import render as render_launch
-from clusterjobs.sections.lint import check_intentions, check_literal_words
-from clusterjobs.sections.placement.checks import check_neuron
+from clusterjobs.sections.model.checks import check_precision
+from clusterjobs.sections.placement.checks import check_use_of_nodes
 from clusterjobs.sections.placement.gpu_requests import check_gpu_requests, check_hint
+from clusterjobs.sections.placement.neuron import check_neuron
 from clusterjobs.sections.placement.node_share import check_packing
 from clusterjobs.sections.placement.plan import plan as plan_placement
 from clusterjobs.sections.placement.render import render as render_placement
@@ -84,7 +86,10 @@ CHECKS: tuple[Check, ...] = (
     check_hint,
     check_age,
     check_versions,
-    check_intentions,
+    check_clock,
+    check_precision,
+    check_use_of_nodes,
+    check_folders,
     check_neuron,
     check_bucket_access,
 )

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from clusterjobs.clusters.facts import BucketLink
 from clusterjobs.frameworks.base import JOB_DIR, folder_on_the_node
 from clusterjobs.sections.context import Context
+from clusterjobs.sections.placement.storage import Storage, is_below
 from clusterjobs.sections.points.plan import POINT
-from clusterjobs.sections.storage import Storage, is_below
 from clusterjobs.spec.experiment import Checkpoints as WrittenCheckpoints
 from clusterjobs.spec.references import expanding, is_absolute, show, variable, without_points
 from clusterjobs.yaml.document import Path

@@ -11,7 +11,7 @@ from clusterjobs.frameworks.base import JOB_DIR, folder_on_the_node
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.environment.fabrics import fabric_of
 from clusterjobs.sections.placement.plan import Placement
-from clusterjobs.sections.storage import is_below
+from clusterjobs.sections.placement.storage import is_below
 from clusterjobs.spec.experiment import Container
 from clusterjobs.spec.references import (
     Variable,

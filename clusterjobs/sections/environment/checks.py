@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.environment.fabrics import fabric_of
 from clusterjobs.sections.placement.gpu_requests import requests_gpus
 from clusterjobs.slurm.options import Directive
-from clusterjobs.spec.experiment import Software
+from clusterjobs.spec.experiment import Experiment, Software
 from clusterjobs.spec.field_types import MAX_WORD_BYTES
 from clusterjobs.spec.references import as_text, expanding, show, variable_names
 from clusterjobs.yaml.document import Path
@@ -228,3 +228,73 @@ def _check_device_rdma(context: Context, path: Path) -> None:
     if aborts:
         what = f"{context.placement.node_type.name} has no RDMA: libfabric 1.18 and later aborts"
     context.problem(path, what, hint, warning=not aborts)
+
+
+# ------------------------------------------------------------------ unexpanded variables
+
+# What a shell would expand: ${HOME}, $HOME, a leading ~/. A price such as $5 does not count.
+_SHELLS = re.compile(r"\$\{[A-Za-z_]\w*\}|\$[A-Z_][A-Z0-9_]+\b|^~/")
+_WITHOUT_BRACES = re.compile(r"(?<![\\$])\$[A-Z_][A-Z0-9_]+\b")
+
+
+def check_literal_words(context: Context) -> None:
+    """Warn about text that looks like a variable, but is not expanded."""
+    for path, text in _literal_words(context.spec):
+        if found := _SHELLS.search(text):
+            context.problem(
+                path,
+                f"{found[0]} is not expanded here: only paths and env are expanded on the node",
+                "use a parameter, or set a variable under env: that the program reads",
+                warning=True,
+            )
+    for path, text in _expanded_words(context.spec):
+        if found := _WITHOUT_BRACES.search(text):
+            name = found[0][1:]
+            context.problem(
+                path,
+                f"{found[0]} is not expanded: the node expands only ${{{name}}}",
+                f"write ${{{name}}}",
+                warning=True,
+            )
+
+
+_SHELL = re.compile(r"(?:.*/)?(?:ba|da|k|z)?sh")
+_CODE_FOLLOWS = re.compile(r"-[a-z]*c")
+
+
+def _is_code(before: tuple[str, ...]) -> bool:
+    """Whether the word after these is code of a shell, which expands the variables in it."""
+    has_shell = any(_SHELL.fullmatch(word) for word in before)
+    return has_shell and _CODE_FOLLOWS.fullmatch(before[-1]) is not None
+
+
+def _literal_words(experiment: Experiment) -> Iterator[tuple[Path, str]]:
+    arguments = experiment.args
+    named = arguments.items() if isinstance(arguments, dict) else enumerate(arguments)
+    for key, value in named:
+        texts = value if isinstance(value, tuple) else (value,)
+        yield from ((("args", key), text) for text in texts if isinstance(text, str))
+    yield from _of_command(("command",), experiment.command or ())
+    for name, role in experiment.roles.items():
+        yield from _of_command(("roles", name, "command"), role.command)
+
+
+def _of_command(path: Path, command: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
+    for number, word in enumerate(command):
+        if not _is_code(command[:number]):
+            yield path, word
+
+
+def _expanded_words(experiment: Experiment) -> Iterator[tuple[Path, str]]:
+    yield ("logs", "path"), experiment.logs.path
+    yield ("logs", "copy"), experiment.logs.copy_ or ""
+    for key in ("workdir", "script"):
+        yield (key,), getattr(experiment, key) or ""
+    for index, file in enumerate(experiment.software.source):
+        yield ("software", "source", index), file
+    for key in ("venv", "conda"):
+        yield ("software", key), getattr(experiment.software, key) or ""
+    if experiment.checkpoints:
+        yield ("checkpoints", "path"), experiment.checkpoints.path
+    for name, value in experiment.env.items():
+        yield ("env", name), value

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from clusterjobs.errors import Location
 from clusterjobs.frameworks.base import ConfigFile
 from clusterjobs.sections.context import Context
-from clusterjobs.sections.storage import is_below
+from clusterjobs.sections.placement.storage import is_below
 from clusterjobs.spec.experiment import Data, Experiment
 from clusterjobs.spec.references import expanding
 from clusterjobs.yaml.document import Path, dotted

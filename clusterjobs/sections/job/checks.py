@@ -12,6 +12,7 @@ from clusterjobs.errors import nearest
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.placement.gpu_requests import GPU_OPTIONS
 from clusterjobs.slurm.options import OLDEST, KnownOptions, Program, is_untried, known_options
+from clusterjobs.slurm.time import in_words, seconds_of, slurm_time
 
 # ------------------------------------------------------------------ dropped directives
 #
@@ -199,7 +200,13 @@ def _check(context: Context, program: Program, own: _Values, owned: Mapping[str,
     for name, value in own.items():
         assert options is not None
         if full := _owned_name(name, options, owned):
-            _refuse_owned(context, program, name, full, owned[full], own)
+            what, hint = f"--{full} follows from {owned[full]}", "remove it here"
+            if program == "sbatch" and value is False and full in NEEDED:
+                why, hint = NEEDED[full]
+                what = f"--{full} cannot be dropped: {why}"
+            elif program == "sbatch" and value is False and full in DROPPABLE:
+                hint = f"write its full name: {full}: false"
+            context.problem((program, name), what, hint)
         elif name in options.takes_value:
             _check_value(context, program, name, value, options)
         elif (program, name) not in _OF_PLUGINS:
@@ -207,19 +214,6 @@ def _check(context: Context, program: Program, own: _Values, owned: Mapping[str,
 
 
 _OF_PLUGINS = (("srun", "auto-resume"),)  # SageMaker HyperPod: sections/restarts/auto_resume.py
-
-
-def _refuse_owned(
-    context: Context, program: Program, name: str, full: str, key: str, own: _Values
-) -> None:
-    what, hint = f"--{full} follows from {key}", "remove it here"
-    if program == "sbatch" and own[name] is False:
-        if full in NEEDED:
-            why, hint = NEEDED[full]
-            what = f"--{full} cannot be dropped: {why}"
-        elif full in DROPPABLE:
-            hint = f"write its full name: {full}: false"
-    context.problem((program, name), what, hint)
 
 
 def _owned_name(name: str, options: KnownOptions, owned: Mapping[str, str]) -> str | None:
@@ -265,3 +259,20 @@ def _refuse_unknown(context: Context, program: Program, name: str, options: Know
             f"correct it, unless a SPANK plugin of the cluster adds it: see {program} --help there",
             warning=True,
         )
+
+
+_CLOCK = re.compile(r"[0-9]+:[0-9]+", re.ASCII)
+
+
+def check_clock(context: Context) -> None:
+    """Warn of minutes and seconds, which many people read as hours and minutes."""
+    time_limit = context.spec.time_limit
+    if time_limit is None or not _CLOCK.fullmatch(time_limit):
+        return
+    seconds = seconds_of(time_limit) or 0
+    context.problem(
+        ("time_limit",),
+        f"Slurm reads {time_limit} as minutes and seconds: {in_words(seconds)}",
+        f"for hours write {time_limit}:00, for minutes {slurm_time(seconds)}",
+        warning=True,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clusterjobs.sections.context import Context
-from clusterjobs.sections.storage import is_below
+from clusterjobs.sections.placement.storage import is_below
 from clusterjobs.spec.experiment import Data
 from clusterjobs.spec.references import is_absolute, show
 

@@ -1,0 +1,22 @@
+"""The table of sections: each makes what Context, Plan and the templates name."""
+
+from __future__ import annotations
+
+from inspect import get_annotations
+
+import pytest
+
+from clusterjobs.sections.context import Context
+from clusterjobs.sections.order import SECTIONS, Section
+from clusterjobs.sections.plan import Plan
+
+
+@pytest.mark.parametrize("section", SECTIONS, ids=lambda one: one.name)
+def test_a_section_makes_the_record_that_the_context_declares(section: Section) -> None:
+    declared = get_annotations(Context)[section.name]
+    assert get_annotations(section.plan)["return"] == declared
+
+
+def test_every_record_of_the_plan_is_made_by_a_section() -> None:
+    made = {one.name for one in SECTIONS} | {"parallelism", "batch", "derived", "warnings"}
+    assert made - {"program"} == set(Plan._fields)
