@@ -41,7 +41,7 @@ _WITHOUT = """\
 import sys, types
 stub = types.ModuleType("of_project")
 stub.foresight_block = lambda project: ()
-sys.modules["clusterjobs.foresight.of_project"] = stub
+sys.modules["clusterjobs.foresight.of_job"] = stub
 """
 
 

@@ -6,7 +6,6 @@ Tables of described Slurm clusters are in `described_tables.py`.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -23,8 +22,6 @@ from clusterjobs.clusters.parallelcluster.slurm_nodes import slurm_partitions
 from clusterjobs.console.show import table
 from clusterjobs.errors import InputError
 from clusterjobs.runs.clusters import AnyCluster, Config, Described, NamedCluster
-
-_LONG = 60
 
 
 def list_text(clusters: Sequence[NamedCluster]) -> str:
@@ -174,9 +171,3 @@ def cluster_data(config: AnyCluster) -> dict[str, Any]:
 def _row_data(row: NodesRow) -> dict[str, Any]:
     price = row.price._asdict() if row.price else None
     return {**dataclasses.asdict(row), "price": price, "usd_per_hour_all": row.usd_per_hour}
-
-
-def value_text(value: Any) -> str:
-    """A value of a config on one line, shortened."""
-    written = "nothing" if value is None else json.dumps(value, ensure_ascii=False)
-    return written if len(written) <= _LONG else written[: _LONG - 4] + " ..."

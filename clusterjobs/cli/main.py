@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import gc
-import importlib
 import io
 import os
 import pathlib
@@ -20,49 +19,29 @@ from typing import Any
 
 import click
 
+from clusterjobs.cli.groups import PluginGroup
 from clusterjobs.console.show import print_json, problem_data, show_problems
 from clusterjobs.errors import InputError, Problem
+from clusterjobs.plugins import Command
 from clusterjobs.version import __version__
 
-# name -> (module, text of --help): --help imports no subcommand.
-_COMMANDS = {
-    "render": ("cli.render", "Write the job script and the config files of a spec."),
-    "plan": ("cli.plan", "Show every derived value with its reason; write nothing."),
-    "advise": (
-        "foresight.advise.command",
-        "Rank layouts and instance types of a job by time or cost.",
-    ),
-    "calibrate": ("foresight.calibrate", "Measure a spec's layout in a short job."),
-    "show": ("cli.show", "Show a spec as it is used: each value, and the file it comes from."),
-    "diff": ("cli.diff", "Show what a render would change."),
-    "site": ("admin.site_command", "Show the site folders in use, or make one."),
-    "clusters": ("cli.clusters", "List, show, compare and upgrade cluster configs."),
-    "templates": (
-        "admin.templates.command",
-        "Show, change, check and test the templates of job scripts.",
-    ),
-    "validate": (
-        "validation.command",
-        "Check specs and ParallelCluster configs without a cluster.",
-    ),
-    "impact": (
-        "admin.impact.command",
-        "Show which specs a change of site, cluster or version affects.",
-    ),
-    "submit": ("cli.submit", "Render a spec and submit it with sbatch."),
-    "run": ("cli.run", "Submit a spec and follow the job until it ends."),
-    "status": ("cli.status", "Show jobs and sweeps: why they wait, run or ended."),
-    "report": ("report.command", "Report what runs achieved: speed, efficiency, lost time."),
-    "results": ("cli.results", "Show the results of a sweep's points in one table."),
-    "logs": ("cli.logs", "Print the log of a job or a point; --follow keeps printing."),
-    "cancel": ("cli.cancel", "Cancel jobs by spec, point of a sweep, or job id."),
-    "policy": (
-        "admin.policy_command",
-        "List and test the rules of your site, or export them to Slurm.",
-    ),
-    "lab": ("lab.command", "Run a temporary real Slurm cluster on this machine."),
-}
-_HIDDEN = {"render-batch": ("admin.impact.batch", "")}  # for other versions, not for people
+# Those of plug-ins are added by entry points: clusterjobs/plugins.py. --help imports no subcommand.
+_COMMANDS = tuple(
+    Command(name, f"clusterjobs.cli.{name}:{name}", text)
+    for name, text in (
+        ("render", "Write the job script and the config files of a spec."),
+        ("plan", "Show every derived value with its reason; write nothing."),
+        ("show", "Show a spec as it is used: each value, and the file it comes from."),
+        ("diff", "Show what a render would change."),
+        ("clusters", "List, show, compare and upgrade cluster configs."),
+        ("submit", "Render a spec and submit it with sbatch."),
+        ("run", "Submit a spec and follow the job until it ends."),
+        ("status", "Show jobs and sweeps: why they wait, run or ended."),
+        ("results", "Show the results of a sweep's points in one table."),
+        ("logs", "Print the log of a job or a point; --follow keeps printing."),
+        ("cancel", "Cancel jobs by spec, point of a sweep, or job id."),
+    )
+)
 
 _EXAMPLES = """\b
 Examples:
@@ -72,33 +51,19 @@ Examples:
 """
 
 
-class _Commands(click.Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        known = _COMMANDS | _HIDDEN
-        if cmd_name not in known:
-            return None
-        module = importlib.import_module(f"clusterjobs.{known[cmd_name][0]}")
-        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
-        return command
-
+class _Commands(PluginGroup):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        if args and not args[0].startswith("-") and args[0] not in _COMMANDS | _HIDDEN:
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             from clusterjobs.errors import did_you_mean
 
-            hint = did_you_mean(args[0], list(_COMMANDS))
+            hint = did_you_mean(args[0], self.list_commands(ctx))
             raise click.UsageError(f"no command {args[0]!r}: {hint}", ctx)
         return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, row[1]) for name, row in _COMMANDS.items()])
 
 
 @click.group(
     cls=_Commands,
+    core=_COMMANDS,
     epilog=_EXAMPLES,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

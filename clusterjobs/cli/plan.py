@@ -13,6 +13,7 @@ from clusterjobs.cli.summary import scripts_table, summary
 from clusterjobs.console.options import group_option, set_option, spec_argument, user_option
 from clusterjobs.console.show import print_json, printable, show_problems, table
 from clusterjobs.frameworks.arguments import argument_key
+from clusterjobs.plugins import BLOCKS
 from clusterjobs.runs.load import load, read_spec
 from clusterjobs.runs.needs import read_need_graph
 from clusterjobs.runs.run import Run, point_rows, shown
@@ -93,10 +94,8 @@ def _show_graph(spec: pathlib.Path, settings: Sequence[str], mermaid: bool, as_j
 
 def plan_text(run: Run) -> str:
     """The plan as tables of values and reasons."""
-    from clusterjobs.foresight.of_project import foresight_block
-
-    plan = run.plan
-    sections = [summary(plan), *foresight_block(run)]
+    plan, (job,) = run.plan, run.planned_jobs
+    sections = [summary(plan), *(text for one in BLOCKS.values() for text in one.text(job))]
     merged: list[_Row] = [(one.name, shown_value(one.value), one.origin) for one in _merged(run)]
     first = [("not from the spec itself", merged)] if merged else []
     for title, rows in [*first, *_sections(plan)]:
@@ -165,9 +164,7 @@ def _with_source(reason: str, source: str) -> str:
 
 def plan_data(run: Run) -> dict[str, Any]:
     """The plan as data. Names and structure are stable across versions."""
-    from clusterjobs.foresight.of_project import foresight_json
-
-    plan = run.plan
+    plan, (planned,) = run.plan, run.planned_jobs
     job, placement, batch = plan.job, plan.placement, plan.batch
     shape = placement.shape
     return {
@@ -189,7 +186,7 @@ def plan_data(run: Run) -> dict[str, Any]:
             "global": batch.global_,
         },
         "roles": [role_data(role) for role in plan.roles],
-        "foresight": foresight_json(run),
+        **{name: one.data(planned) for name, one in BLOCKS.items()},
         "merged": [
             {"name": one.name, "value": one.value, "origin": one.origin, "from": one.role}
             for one in _merged(run)

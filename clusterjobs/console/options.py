@@ -61,8 +61,14 @@ all_option = click.option(
 yes_option = click.option(
     "--yes", is_flag=True, help="Submit also if there are more than 1,000 points or unknown jobs."
 )
-
-
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON for a script to read."
+)
+site_file_option = click.option(
+    "--site",
+    type=click.Path(path_type=pathlib.Path, dir_okay=False),
+    help="The site.yaml to use.",
+)
 strict_option = click.option(
     "--strict", is_flag=True, help="Refuse a job whose model does not fit into the GPUs' memory."
 )

@@ -14,16 +14,13 @@ import click
 from clusterjobs.console.options import force_option, set_option, spec_argument
 from clusterjobs.console.show import print_json
 from clusterjobs.errors import one_problem
-from clusterjobs.foresight.job import ForeseenJob, Unknown, foreseen_job, steps_argument
 from clusterjobs.foresight.measured import Measurement, measured_key, store
-from clusterjobs.report.logs.log import read_log
-from clusterjobs.report.make_run import make_run
-from clusterjobs.report.read import blocks_of, formats_of
-from clusterjobs.report.run import Job
+from clusterjobs.plugins import Unknown, read_run
 from clusterjobs.runs.folders import job_folders
 from clusterjobs.runs.job_folders import logs_folder
 from clusterjobs.runs.load import load_first
 from clusterjobs.runs.run import Run
+from clusterjobs.runs.training import Training, steps_argument, training_of
 from clusterjobs.runs.write import write_outputs
 from clusterjobs.spec.load import Spec
 from clusterjobs.spec.references import as_text
@@ -38,7 +35,7 @@ TIME_LIMIT = "00:20:00"
 SUFFIX = "-calibration"
 
 
-def short_settings(spec: Spec, job: ForeseenJob, steps: int, nodes: int | None) -> list[str]:
+def short_settings(spec: Spec, job: Training, steps: int, nodes: int | None) -> list[str]:
     """What `--set` must say for the short job. Raises InputError if a layout needs more nodes."""
     layout, experiment = job.layout, spec.experiment
     ranks = layout.tensor * layout.pipeline * layout.context
@@ -62,7 +59,7 @@ def short_settings(spec: Spec, job: ForeseenJob, steps: int, nodes: int | None) 
     return settings + _length(spec, job, steps, batch) + _own_folders(spec)
 
 
-def _length(spec: Spec, job: ForeseenJob, steps: int, batch: int) -> list[str]:
+def _length(spec: Spec, job: Training, steps: int, batch: int) -> list[str]:
     """The program's own argument decides how long it runs."""
     found = steps_argument(spec.experiment)
     if found is None:
@@ -98,10 +95,10 @@ def short_run(spec: pathlib.Path, settings: Sequence[str], steps: int, nodes: in
     return load_first(spec, [*settings, *more])
 
 
-def job_of(run: Run) -> ForeseenJob:
+def job_of(run: Run) -> Training:
     """The job of a run; CPUs count as GPUs where a node has none. Raises InputError."""
-    facts, configs = run.source.facts, run.configs
-    found = foreseen_job(run.plan, run.spec, facts, configs, with_cpus=True)
+    (job,) = run.planned_jobs
+    found = training_of(job.plan, job.spec, job.source.facts, job.texts, with_cpus=True)
     if isinstance(found, Unknown):
         raise one_problem(found.why, run.spec.source.locate(()), hint=found.hint)
     return found
@@ -136,11 +133,9 @@ def of_log(spec: pathlib.Path, settings: Sequence[str], log: pathlib.Path) -> Me
 def _measurement(run: Run, log: pathlib.Path) -> Measurement:
     job = job_of(run)
     layout = job.layout
-    formats = formats_of(run.spec.experiment.report)
-    known = Job(batch=layout.global_batch, sequence=job.model.sequence, gpus=layout.gpus)
-    found = make_run(read_log(blocks_of(log), formats), known)
-    if "seconds" not in found.rates:
-        why = found.no_steady_state or "it has no step with a speed"
+    found = read_run(log, run.planned_jobs[0])
+    if found["step_seconds"] is None:
+        why = found["no_steady_state"] or "it has no step with a speed"
         hint = "log each step, with samples/s: or step time: ... ms in the line"
         raise one_problem(f"{log}: {why}", hint=hint)
     return Measurement(
@@ -148,9 +143,9 @@ def _measurement(run: Run, log: pathlib.Path) -> Measurement:
         layout.gpus,
         layout.global_batch,
         layout.nodes,
-        found.rates["seconds"].median,
-        found.peak_memory_gib,
-        found.rates["seconds"].count,
+        found["step_seconds"],
+        found["peak_memory_gib"],
+        found["spread"]["seconds"]["count"],
         datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
         f"{run.plan.job.cluster}: {job.nodes.node_type}",
     )

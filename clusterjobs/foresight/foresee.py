@@ -1,15 +1,13 @@
 """The foresight of one job: memory, speed, time and cost put together.
 
-Pure: the texts of site.yaml and the measurements are passed in. It must not know how it is shown.
+Pure: the texts of site.yaml and the measurements are passed in.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from clusterjobs.catalog.prices import find_price
 from clusterjobs.foresight.formulas.memory import Memory, estimate_memory
 from clusterjobs.foresight.formulas.memory_parts import count_parameters
 from clusterjobs.foresight.formulas.speed import Speed, estimate_speed
@@ -17,7 +15,6 @@ from clusterjobs.foresight.formulas.training_time import (
     FAILURES,
     GIB,
     Cost,
-    HourlyPrice,
     Saves,
     TrainingTime,
     best_interval,
@@ -26,57 +23,10 @@ from clusterjobs.foresight.formulas.training_time import (
     save_seconds,
     training_time,
 )
-from clusterjobs.foresight.job import ForeseenJob, Nodes
 from clusterjobs.foresight.measured import Measurement, narrowed_memory, narrowed_speed
 from clusterjobs.models.records import Range
-
-if TYPE_CHECKING:
-    from clusterjobs.sites.values import SitePrice
-
-
-# ------------------------------------------------------------------ prices
-#
-# Finds the price of a job's nodes: the site's own first, then the catalogue's.
-#
-# A price is used only for its own region and way to buy. Else there is none, and the reason is
-# said.
-
-
-def price_of(nodes: Nodes, sites: Sequence[tuple[str, str]]) -> HourlyPrice | str:
-    """The price, or why there is none. `sites`: (file, text) of each site.yaml.
-
-    Raises InputError for prices in a site.yaml that are wrong.
-    """
-    if own := _site_price(nodes, sites):
-        where = own.region or f"cluster {own.cluster}"
-        return HourlyPrice(own.usd_per_hour, where, own.purchase or "", own.date, own.source)
-    if not nodes.region:
-        return f"no price: the region of {nodes.cluster} is unknown; site.yaml can give prices"
-    if not nodes.purchase:
-        return f"no price: it is unknown how {nodes.node_type} is paid for"
-    listed = find_price(nodes.node_type, nodes.region, nodes.purchase)
-    if listed is None:
-        what = f"{nodes.node_type} in {nodes.region}, {nodes.purchase}"
-        return f"no price of {what}; site.yaml can give one under `prices`"
-    return HourlyPrice(
-        listed.usd_per_hour, listed.region, listed.purchase, listed.date, listed.source
-    )
-
-
-def _site_price(nodes: Nodes, sites: Sequence[tuple[str, str]]) -> SitePrice | None:
-    if not any("prices" in text for _, text in sites):
-        return None
-    from clusterjobs.sites.values import site_price  # its models take time to import
-
-    prices = _site_prices(tuple(sites))
-    return site_price(prices, nodes.node_type, nodes.region, nodes.cluster, nodes.purchase)
-
-
-@functools.lru_cache(maxsize=8)
-def _site_prices(sites: tuple[tuple[str, str], ...]) -> tuple[SitePrice, ...]:
-    from clusterjobs.sites.values import load_site_prices
-
-    return load_site_prices(sites)
+from clusterjobs.runs.training import Training
+from clusterjobs.sites.prices import price_of
 
 
 class Foresight(NamedTuple):
@@ -86,7 +36,7 @@ class Foresight(NamedTuple):
     `no_cost` why there is none. `measured`: the measurement that narrowed the ranges.
     """
 
-    job: ForeseenJob
+    job: Training
     parameters: int
     memory: Memory
     speed: Speed | None
@@ -99,7 +49,7 @@ class Foresight(NamedTuple):
 
 
 def foresee(
-    job: ForeseenJob,
+    job: Training,
     sites: Sequence[tuple[str, str]],
     measured: Sequence[Measurement] = (),
     with_nearest: bool = True,
@@ -129,7 +79,7 @@ def foresee(
     return Foresight(job, parameters, memory, speed, saves, between, time, cost, no_cost, known)
 
 
-def saves_of(job: ForeseenJob, parameters: int, step: Range | None) -> Saves:
+def saves_of(job: Training, parameters: int, step: Range | None) -> Saves:
     """The job's checkpoints."""
     size = checkpoint_bytes(parameters, job.layout)
     seconds, note = save_seconds(size, job.layout.nodes, job.network.gbps, job.disk_rate)

@@ -15,8 +15,8 @@ from clusterjobs.errors import Location, one_problem
 from clusterjobs.foresight.formulas.memory import Memory, estimate_memory, verdict_of
 from clusterjobs.foresight.formulas.speed import Speed
 from clusterjobs.foresight.formulas.step import step_seconds
-from clusterjobs.foresight.job import ForeseenJob
 from clusterjobs.models.records import Layout, Range
+from clusterjobs.runs.training import Training
 from clusterjobs.sites.folders import MEASUREMENTS_FILE, SiteFolders, read_text, user_folder
 
 # A run of the same layout on another number of GPUs, as a factor on the estimate: 80 % of 260
@@ -43,7 +43,7 @@ class Measurement(NamedTuple):
     date: str
     where: str
 
-    def is_of(self, job: ForeseenJob) -> bool:
+    def is_of(self, job: Training) -> bool:
         """Whether it is valid for the job: of the same layout, on GPUs enough for it."""
         return dict(self.key) == measured_key(job) and _layout_of(self, job).data > 0
 
@@ -52,7 +52,7 @@ class Measurement(NamedTuple):
         return f"measured on {gpus} ({self.where}, {self.date}, {self.steps} steps)"
 
 
-def measured_key(job: ForeseenJob) -> dict[str, Any]:
+def measured_key(job: Training) -> dict[str, Any]:
     """What must be the same, as JSON has it."""
     layout = {name: value for name, value in job.layout._asdict().items() if name not in _FREE}
     model = {**job.model._asdict(), "experts": job.model.experts and list(job.model.experts)}
@@ -61,14 +61,12 @@ def measured_key(job: ForeseenJob) -> dict[str, Any]:
     return found
 
 
-def _layout_of(known: Measurement, job: ForeseenJob) -> Layout:
+def _layout_of(known: Measurement, job: Training) -> Layout:
     """The layout of the measured run."""
     return job.layout._replace(gpus=known.gpus, global_batch=known.global_batch)
 
 
-def narrowed_speed(
-    speed: Speed | None, known: Measurement | None, job: ForeseenJob
-) -> Speed | None:
+def narrowed_speed(speed: Speed | None, known: Measurement | None, job: Training) -> Speed | None:
     """The prediction times what the measured run took by the prediction of itself."""
     if known is None or speed is None:
         return speed
@@ -81,7 +79,7 @@ def narrowed_speed(
     return speed._replace(step_seconds=seconds, **rates)  # type: ignore[arg-type]
 
 
-def narrowed_memory(memory: Memory, known: Measurement | None, job: ForeseenJob) -> Memory:
+def narrowed_memory(memory: Memory, known: Measurement | None, job: Training) -> Memory:
     """The prediction plus what the measured run had more than the prediction of itself."""
     if known is None or known.peak_gib is None:
         return memory

@@ -9,9 +9,9 @@ from clusterjobs.counted import counted
 from clusterjobs.errors import Problem
 from clusterjobs.foresight.foresee import Foresight, no_speed
 from clusterjobs.foresight.formulas.training_time import FAILURES, START_NOTE, loss_share
-from clusterjobs.foresight.job import CPU, length_in_arguments
 from clusterjobs.frameworks.arguments import given_arguments
 from clusterjobs.models.records import Range
+from clusterjobs.runs.training import CPU, length_in_arguments
 from clusterjobs.spec.load import Spec
 from clusterjobs.yaml.document import Path, dotted
 

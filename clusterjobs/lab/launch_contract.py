@@ -11,20 +11,19 @@ import pathlib
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import click
 import yaml
 
-from clusterjobs.admin.site_tests import SiteTest
 from clusterjobs.errors import InputError
 from clusterjobs.lab import rank_probe
 from clusterjobs.lab.lab import Lab, running_lab
 from clusterjobs.lab.selection import say
 from clusterjobs.lab.shape import LabSpec, lab_spec
-from clusterjobs.runs.run import Run
+from clusterjobs.plugins import PlannedJob
 from clusterjobs.runs.spec_files import SpecFiles
 from clusterjobs.sections.render import render_script
 from clusterjobs.sections.resolve import resolve
@@ -112,61 +111,57 @@ _CONFIG = "./config.yaml"
 _MODULE = "() { printf 'the lab has no modules: module %s\\n' \"$*\"\n}"
 
 
-def run_in_lab(tests: Sequence[SiteTest]) -> Iterator[tuple[str, str]]:
-    """The name and the result of each test, as it is known: passed, failed or skipped."""
-    by_shape: dict[LabSpec, list[tuple[SiteTest, Run]]] = {}
-    for test in tests:
-        try:
-            run = test.load()
-        except InputError:
-            continue  # the render has reported it
-        if why := _unfit(run):
-            say(f"{test.name}: not started in a lab: {why}")
-            yield test.name, "skipped"
+def run_in_lab(jobs: Iterable[tuple[str, PlannedJob]]) -> Iterator[tuple[str, str]]:
+    """The name and the result of each job, as it is known: passed, failed or skipped."""
+    by_shape: dict[LabSpec, list[tuple[str, PlannedJob]]] = {}
+    for name, job in jobs:
+        if why := _unfit(job):
+            say(f"{name}: not started in a lab: {why}")
+            yield name, "skipped"
         else:
-            by_shape.setdefault(_lab_shape(run), []).append((test, run))
+            by_shape.setdefault(_lab_shape(job), []).append((name, job))
     for shape, fit in by_shape.items():
         yield from _run_all(shape, fit)
 
 
-def _run_all(shape: LabSpec, tests: Sequence[tuple[SiteTest, Run]]) -> Iterator[tuple[str, str]]:
-    """The results of tests that a lab of one shape can run."""
-    with tempfile.TemporaryDirectory(prefix="clusterjobs-lab-") as name:
-        folder = pathlib.Path(name)
+def _run_all(shape: LabSpec, jobs: Sequence[tuple[str, PlannedJob]]) -> Iterator[tuple[str, str]]:
+    """The results of jobs that a lab of one shape can run."""
+    with tempfile.TemporaryDirectory(prefix="clusterjobs-lab-") as temporary:
+        folder = pathlib.Path(temporary)
         say(f"starting a lab of {len(shape.nodes)} nodes of {shape.cluster}")
         with running_lab(shape, folder / "lab", say=say) as lab:
-            for number, (test, run) in enumerate(tests):
-                problems = _problems(run, lab, folder / str(number))
+            for number, (name, job) in enumerate(jobs):
+                problems = _problems(job, lab, folder / str(number))
                 for problem in problems:
-                    click.echo(f"{test.name}: {problem}", err=True)
-                yield test.name, "failed" if problems else "passed"
+                    click.echo(f"{name}: {problem}", err=True)
+                yield name, "failed" if problems else "passed"
 
 
-def _unfit(run: Run) -> str:
-    launcher = run.plan.launch.launcher.name
+def _unfit(job: PlannedJob) -> str:
+    launcher = job.plan.launch.launcher.name
     if launcher == "torchrun" and shutil.which("torchrun") is None:
         return "this machine has no torchrun"
     return "" if launcher in ("srun", "torchrun") else f"{launcher} cannot start our program"
 
 
-def _lab_shape(run: Run) -> LabSpec:
-    return lab_spec(run.source.shape(), _NODES, run.plan.placement.partition)
+def _lab_shape(job: PlannedJob) -> LabSpec:
+    return lab_spec(job.source.shape(), _NODES, job.plan.placement.partition)
 
 
-def _problems(run: Run, lab: Lab, folder: pathlib.Path) -> list[str]:
+def _problems(job: PlannedJob, lab: Lab, folder: pathlib.Path) -> list[str]:
     folder.mkdir()
     try:
-        return list(_broken_promises(run, lab, folder))
+        return list(_broken_promises(job, lab, folder))
     except InputError as error:  # sbatch refuses the script
         return [problem.what for problem in error.problems]
     except TimeoutError as error:
         return [f"its job does not end: {error}"]
 
 
-def _broken_promises(run: Run, lab: Lab, folder: pathlib.Path) -> Iterator[str]:
+def _broken_promises(job: PlannedJob, lab: Lab, folder: pathlib.Path) -> Iterator[str]:
     """Of two jobs: one whose ranks end well, and one whose last rank fails."""
-    shape, launcher = run.plan.placement.shape, run.plan.launch.launcher
-    code, log = _run(run, lab, folder / "well", 0)
+    shape, launcher = job.plan.placement.shape, job.plan.launch.launcher
+    code, log = _run(job, lab, folder / "well", 0)
     yield from broken_promises(
         read_records(folder / "well"),
         min(shape.nodes, _NODES),
@@ -176,37 +171,37 @@ def _broken_promises(run: Run, lab: Lab, folder: pathlib.Path) -> Iterator[str]:
     if code:
         yield f"the ranks have not failed, but the job has, with exit code {code}:\n{log}"
         return
-    code, _ = _run(run, lab, folder / "failing", _FAILURE)
+    code, _ = _run(job, lab, folder / "failing", _FAILURE)
     if not code:
         yield f"a rank has failed with exit code {_FAILURE}, but the job has ended with 0"
 
 
-def _run(run: Run, lab: Lab, folder: pathlib.Path, last_code: int) -> tuple[int, str]:
+def _run(job: PlannedJob, lab: Lab, folder: pathlib.Path, last_code: int) -> tuple[int, str]:
     """The exit code of the job of our program, and the end of its log."""
     folder.mkdir()
-    _, config = run.inputs.cluster
+    _, config = job.inputs.cluster
     (folder / _CONFIG).write_text(config, encoding="utf-8")
     spec = folder / "spec.yaml"
-    spec.write_text(yaml.safe_dump(_spec(run, folder, last_code)), encoding="utf-8")
+    spec.write_text(yaml.safe_dump(_spec(job, folder, last_code)), encoding="utf-8")
     files = SpecFiles(spec, SiteFolders())  # no defaults of the site: they are not its templates
     plan = resolve(files.load(), files.cluster(_CONFIG).source.facts)
-    script = render_script(plan, run.inputs._replace(spec=(str(spec), files.text)))
+    script = render_script(plan, job.inputs._replace(spec=(str(spec), files.text)))
     (folder / "job.sh").write_text(script.text, encoding="utf-8")
     environment = {**os.environ, "BASH_FUNC_module%%": _MODULE}
-    job = lab.sbatch(folder / "job.sh", env=environment, cwd=folder)
+    job_id = lab.sbatch(folder / "job.sh", env=environment, cwd=folder)
     try:
-        end = lab.wait(job, _SECONDS)
+        end = lab.wait(job_id, _SECONDS)
     except TimeoutError:
-        lab.run(["scancel", job])  # its nodes are for the next test
+        lab.run(["scancel", job_id])  # its nodes are for the next test
         raise
-    log = folder / "logs" / job / "job.log"
+    log = folder / "logs" / job_id / "job.log"
     lines = log.read_text(errors="replace").splitlines() if log.exists() else ["(it has no log)"]
     return end.exit_code, "\n".join(f"    {line}" for line in lines[-10:])
 
 
-def _spec(run: Run, folder: pathlib.Path, last_code: int) -> dict[str, object]:
+def _spec(job: PlannedJob, folder: pathlib.Path, last_code: int) -> dict[str, object]:
     """A spec of the same placement and launcher, whose command is our program."""
-    placement, launch = run.plan.placement, run.plan.launch
+    placement, launch = job.plan.placement, job.plan.launch
     return {
         "name": "launch-contract",
         "cluster": _CONFIG,

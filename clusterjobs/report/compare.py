@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from clusterjobs.models.records import Range
+from clusterjobs.plugins import Prediction
 from clusterjobs.report.logs.records import Quantity
 from clusterjobs.report.run import Run
 from clusterjobs.report.tables import Table, dollars, integer, number, seconds, share
@@ -77,21 +78,10 @@ def first_names(names: Sequence[str]) -> str:
 
 # ------------------------------------------------------------------ against
 #
-# A measured run beside foresight's prediction for the same layout.
+# A measured run beside the prediction for the same layout.
 
 
-class Predicted(NamedTuple):
-    """What foresight expects; None where it gives nothing. `where`: the spec."""
-
-    where: str
-    step_seconds: Range | None = None
-    tokens_per_second_per_gpu: Range | None = None
-    tflops_per_gpu: Range | None = None
-    mfu: Range | None = None
-    memory_gib: Range | None = None
-
-
-def against(run: Run, predicted: Predicted) -> Table:
+def against(run: Run, predicted: Prediction, where: str) -> Table:
     """Each quantity that both have, and which of them differs most."""
     efficiency, step = run.efficiency, run.rates.get("seconds")
     tokens = run.rates.get("tokens_per_second")
@@ -109,7 +99,7 @@ def against(run: Run, predicted: Predicted) -> Table:
     ]
     both = [(name, value, ranged) for name, value, ranged in found if value and ranged]
     rows = tuple(_against_row(name, value, ranged) for name, value, ranged in both)
-    title = f"{run.name} against the prediction for {predicted.where}"
+    title = f"{run.name} against the prediction for {where}"
     if not rows:
         return Table(title, notes=("Nothing that was measured was also predicted.",))
     name, value, ranged = max(both, key=lambda one: abs(one[1] / one[2].mid - 1))

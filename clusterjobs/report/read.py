@@ -12,16 +12,15 @@ import signal
 import sys
 import threading
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 import click
 
 from clusterjobs.errors import InputError, one_problem
-from clusterjobs.foresight.foresee import price_of
-from clusterjobs.foresight.formulas.training_time import HourlyPrice
-from clusterjobs.foresight.job import CPU, ForeseenJob, Unknown, foreseen_job
 from clusterjobs.frameworks.base import Shape
+from clusterjobs.plugins import PlannedJob, Reader, Unknown
+from clusterjobs.report.exports import run_data
 from clusterjobs.report.logs.formats import Format, all_formats
 from clusterjobs.report.logs.formats.own_pattern import OwnPattern
 from clusterjobs.report.logs.log import read_log
@@ -34,6 +33,8 @@ from clusterjobs.runs.folders import digest_of, read_plan
 from clusterjobs.runs.load import load
 from clusterjobs.runs.records import Attempt, read_folder, unrecorded_attempts
 from clusterjobs.runs.spec_files import SpecFiles
+from clusterjobs.runs.training import CPU, Training, training_of
+from clusterjobs.sites.prices import HourlyPrice, price_of
 from clusterjobs.spec.keys.report import Report
 
 # ------------------------------------------------------------------ pattern limit
@@ -96,7 +97,7 @@ class Planned(NamedTuple):
     content: str
     shape: Shape
     batch: int | None
-    job: ForeseenJob | Unknown
+    job: Training | Unknown
     sites: tuple[tuple[str, str], ...]
 
 
@@ -132,20 +133,23 @@ def _patterns(spec: pathlib.Path) -> Report | None:
 def _planned(spec: pathlib.Path) -> dict[str, Planned]:
     """By the digest of a point, "" for a spec without a sweep."""
     try:
-        run = load(spec, (), to_write=False)
+        jobs = load(spec, (), to_write=False).planned_jobs
     except InputError:
         return {}
-    facts, sites = run.source.facts, run.inputs.sites
     return {
-        digest_of(one.point.name) if run.sweep else "": Planned(
-            one.content,
-            one.plan.placement.shape,
-            loaded.experiment.batch.global_ if loaded.experiment.batch else None,
-            foreseen_job(one.plan, loaded, facts, run.configs, True),
-            sites,
-        )
-        for one, loaded in zip(run.points, run.specs, strict=True)
+        digest_of(job.spec.point.name) if job.spec.point else "": _planned_job(job) for job in jobs
     }
+
+
+def _planned_job(job: PlannedJob) -> Planned:
+    batch = job.spec.experiment.batch
+    return Planned(
+        job.content,
+        job.plan.placement.shape,
+        batch.global_ if batch else None,
+        training_of(job.plan, job.spec, job.source.facts, job.texts, True),
+        job.inputs.sites,
+    )
 
 
 # ------------------------------------------------------------------ facts
@@ -249,18 +253,18 @@ def _with_plan(job: Job, planned: Planned) -> Job:
     )
 
 
-def _with_roles(nodes: int, found: ForeseenJob) -> int:
+def _with_roles(nodes: int, found: Training) -> int:
     """All nodes of the job. `nodes` train: those of the log, and not of the spec today."""
     return nodes + max(0, round(found.nodes.number) - found.layout.nodes)
 
 
-def _total_steps(found: ForeseenJob) -> int | None:
+def _total_steps(found: Training) -> int | None:
     if found.length is None:
         return None
     return round(found.length.steps_with(found.layout.global_batch, found.model.sequence))
 
 
-def _price(found: ForeseenJob, planned: Planned) -> HourlyPrice | None:
+def _price(found: Training, planned: Planned) -> HourlyPrice | None:
     """None where points share nodes: their shares of the price are unknown."""
     if found.nodes.number < 1:
         return None
@@ -286,6 +290,18 @@ def read_target(target: Target, specs: Specs, progress: Callable[[int], None]) -
         blocks = _counted(blocks_of(target.log), progress)
         log = read_log(blocks, specs.formats(target.spec))
     return make_run(log, job_of(target, specs)), log
+
+
+def _read(log: pathlib.Path, job: PlannedJob, folder: pathlib.Path | None) -> Mapping[str, Any]:
+    target, planned = Target(log, folder, name=log.name), _planned_job(job)
+    known = _with_plan(_in_folder(target), planned)
+    if not isinstance(planned.job, Unknown):  # without GPUs, ranks are counted
+        known = dataclasses.replace(known, gpus=known.gpus or planned.job.layout.gpus)
+    formats = formats_of(job.spec.experiment.report)
+    return run_data(make_run(read_log(blocks_of(log), formats), known))
+
+
+READER = Reader("report", _read)
 
 
 def _metrics(path: pathlib.Path | None) -> Log | None:

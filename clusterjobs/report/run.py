@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from clusterjobs.foresight.formulas.training_time import HourlyPrice
 from clusterjobs.models.records import Gpu, Layout, ModelShape
 from clusterjobs.report.logs.records import Event, Quantity, Window
+from clusterjobs.sites.prices import HourlyPrice
 
 LostTime = Literal[
     "queue",  # waiting for nodes, at first and between two attempts; costs nothing

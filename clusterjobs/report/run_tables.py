@@ -9,9 +9,8 @@ from collections.abc import Iterator, Sequence
 from clusterjobs.console.show import show_problems
 from clusterjobs.errors import one_problem
 from clusterjobs.files import open_regular
-from clusterjobs.foresight.job import Unknown
-from clusterjobs.foresight.of_project import foresight_of
-from clusterjobs.report.compare import Predicted, against, comparison, scaling
+from clusterjobs.plugins import Prediction, Unknown, predict
+from clusterjobs.report.compare import against, comparison, scaling
 from clusterjobs.report.logs.flight_recorder import MOST_BYTES, Dump, hang, read_dump
 from clusterjobs.report.logs.records import Log
 from clusterjobs.report.run import Run
@@ -20,27 +19,19 @@ from clusterjobs.runs.load import load
 
 # ------------------------------------------------------------------ predicted
 #
-# What foresight expects of a spec, for `--against`.
+# What is expected of a spec, for `--against`.
 
 
-def predicted_for(spec: pathlib.Path) -> Predicted:
+def predicted_for(spec: pathlib.Path) -> Prediction:
     """The prediction. Raises InputError if the spec is wrong, or nothing can be predicted."""
     planned = load(spec, (), to_write=False)
     if planned.sweep:
         raise one_problem(f"--against {spec}: it has a sweep", hint="name a spec without a sweep")
-    found = foresight_of(planned, with_nearest=False)
+    found = predict(planned.planned_jobs[0])
     if isinstance(found, Unknown):
         show_problems(found.problems)
         raise one_problem(f"--against {spec}: {found.why}", hint=found.hint)
-    speed = found.speed
-    return Predicted(
-        spec.name,
-        speed and speed.step_seconds,
-        speed and speed.tokens_per_second_per_gpu,
-        speed and speed.tflops_per_gpu,
-        speed and speed.mfu,
-        found.memory.gib,
-    )
+    return found
 
 
 def tables_of(runs: Sequence[Run], spec: pathlib.Path | None) -> list[Table]:
@@ -50,7 +41,7 @@ def tables_of(runs: Sequence[Run], spec: pathlib.Path | None) -> list[Table]:
         tables.append(scaled)
     if spec:
         predicted = predicted_for(spec)
-        tables += [against(run, predicted) for run in runs]
+        tables += [against(run, predicted, spec.name) for run in runs]
     return tables
 
 

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from clusterjobs.errors import InputError, one_problem
+from clusterjobs.plugins import local_cluster
 from clusterjobs.runs.folders import JobFolder, job_folders
-from clusterjobs.runs.lab_paths import is_in_lab, on_this_machine
+from clusterjobs.runs.lab_paths import on_this_machine
 from clusterjobs.runs.spec_files import SpecFiles
 from clusterjobs.runs.submissions import Submission, read_submissions
 from clusterjobs.runs.unstarted import (
@@ -52,7 +53,7 @@ class SpecJobs(NamedTuple):
 
     def _nothing(self) -> InputError:
         others = f"; the jobs of other specs there: {self.others}" if self.others else ""
-        lab = "" if is_in_lab() else _LAB_HINT
+        lab = "" if local_cluster() else _LAB_HINT
         return one_problem(
             f"no job of {self.spec} is in the queue, and none has written to {self.logs}",
             hint=f"a job writes to `logs` of its spec once it has started{others}{lab}",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clusterjobs.clusters.source import ClusterFiles, ClusterSource
 from clusterjobs.errors import InputError, Problem, in_order
+from clusterjobs.plugins import PlannedJob, check_plans
 from clusterjobs.runs.missing_inputs import fixed_logs, missing_inputs, unsafe_logs
 from clusterjobs.runs.spec_files import OwnConfigs
 from clusterjobs.sections.plan import Plan
@@ -191,9 +192,7 @@ class Run:
 
     def check_strict(self) -> None:
         """Raise InputError if a point does not fit, which is else a warning."""
-        from clusterjobs.foresight.of_project import warnings_of
-
-        found = warnings_of(self, strict=True)
+        found = check_plans(self.planned_jobs, strict=True)
         if any(not one.warning for one in found):
             raise InputError(in_order([*self.plan_warnings, *found]))
 
@@ -217,9 +216,7 @@ class Run:
 
     @functools.cached_property
     def _of_the_spec(self) -> tuple[Problem, ...]:
-        from clusterjobs.foresight.of_project import warnings_of
-
-        return (*self.plan_warnings, *warnings_of(self))
+        return (*self.plan_warnings, *check_plans(self.planned_jobs))
 
     def _of_arrays(self) -> Iterator[Problem]:
         """Notes about limits that count for each array, if the sweep has several."""
@@ -279,6 +276,17 @@ class Run:
             RunScript(file, array, render_script(array.plan, self.inputs, array.table))
             for file, array in zip(script_names(len(arrays)), arrays, strict=True)
         )
+
+    @property
+    def planned_jobs(self) -> list[PlannedJob]:
+        """What plug-ins get of its points."""
+        return [
+            PlannedJob(
+                *(point.plan, spec, self.source, self.site, self.inputs),
+                *(self.configs.texts(spec) if self.configs else {}, point.content),
+            )
+            for point, spec in zip(self.points, self.specs, strict=True)
+        ]
 
     def outputs(self) -> dict[str, str]:
         """The texts of all files of a render. Raises InputError for missing site values."""

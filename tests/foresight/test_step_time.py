@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from clusterjobs.foresight.formulas.constants import fitted_constants
-from clusterjobs.foresight.formulas.layer_time import hardware_flops, model_flops
 from clusterjobs.foresight.formulas.published import published
 from clusterjobs.foresight.formulas.step import StepTime, slowest_stage, step_time
+from clusterjobs.models.flops import hardware_flops, model_flops
 from clusterjobs.models.gpus import find_gpu
 from clusterjobs.models.records import Gpu, Layout, ModelShape, Network
 

@@ -17,10 +17,10 @@ from clusterjobs.foresight.formulas.training_time import (
     cost_of,
     loss_share,
     save_seconds,
-    steps_of,
     training_time,
 )
 from clusterjobs.models.records import Layout, Range
+from clusterjobs.runs.training import Length
 
 MEGATRON = Layout(512, 8, 1, 1536, "megatron-core")
 FSDP = MEGATRON._replace(engine="fsdp")
@@ -49,7 +49,7 @@ def no_saves(interval: float | None = None, save: float = 0.0) -> Saves:
 def test_length_in_tokens_samples_or_steps(
     tokens: float | None, samples: float | None, steps: float | None, expected: int
 ) -> None:
-    assert steps_of(tokens, samples, steps, 1536, 2048) == expected
+    assert Length(tokens, samples, steps, "").steps_with(1536, 2048) == expected
 
 
 @pytest.mark.parametrize(

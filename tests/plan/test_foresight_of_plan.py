@@ -9,9 +9,9 @@ from clusterjobs import resources
 from clusterjobs.clusters.parallelcluster.facts import cluster_facts
 from clusterjobs.clusters.parallelcluster.read import read_cluster
 from clusterjobs.foresight.formulas.memory_parts import count_parameters
-from clusterjobs.foresight.job import foreseen_of, model_and_layout
 from clusterjobs.frameworks import option_models
 from clusterjobs.models.records import Experts, Layout, ModelShape
+from clusterjobs.runs.training import foreseen_of, model_and_layout
 from clusterjobs.sections.resolve import resolve
 from clusterjobs.spec.load import load_spec
 

@@ -7,7 +7,8 @@ import dataclasses
 import pytest
 
 from clusterjobs.models.records import Range
-from clusterjobs.report.compare import Predicted, against, comparison, scaling
+from clusterjobs.plugins import Prediction
+from clusterjobs.report.compare import against, comparison, scaling
 from clusterjobs.report.logs.records import Log, Quantity, Window
 from clusterjobs.report.make_run import make_run
 from clusterjobs.report.run import Job, Run
@@ -98,17 +99,15 @@ def test_runs_without_a_speed_for_the_same_reason_are_named_in_one_note() -> Non
 
 def test_a_prediction_is_compared_with_what_was_measured() -> None:
     tokens = dataclasses.replace(run(8, 0.5, 64), peak_memory_gib=30.0)
-    predicted = Predicted(
-        "exp.yaml", step_seconds=Range(0.35, 0.4, 0.45), memory_gib=Range(28, 31, 34)
-    )
-    table = against(tokens, predicted)
+    predicted = Prediction(step_seconds=Range(0.35, 0.4, 0.45), memory_gib=Range(28, 31, 34))
+    table = against(tokens, predicted, "exp.yaml")
     assert cells(table, "difference") == ["+25.0 %, outside the range", "-3.2 %"]
     assert table.notes == ("What differs most is the time of a step: 25.0 % more than predicted.",)
 
 
-@pytest.mark.parametrize("predicted", [Predicted("exp.yaml"), Predicted("e", mfu=Range(1, 1, 1))])
-def test_nothing_in_common_is_said(predicted: Predicted) -> None:
-    table = against(run(8, 0.5, 64), predicted)
+@pytest.mark.parametrize("predicted", [Prediction(), Prediction(mfu=Range(1, 1, 1))])
+def test_nothing_in_common_is_said(predicted: Prediction) -> None:
+    table = against(run(8, 0.5, 64), predicted, "exp.yaml")
     assert table.rows == ()
     assert table.notes == ("Nothing that was measured was also predicted.",)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
 import pathlib
@@ -15,6 +16,7 @@ from clusterjobs.admin.site_tests import SiteTest, site_tests
 from clusterjobs.admin.templates.check import chosen_site, site_option
 from clusterjobs.console.show import echo_diff, show_problems
 from clusterjobs.errors import InputError
+from clusterjobs.plugins import LOCAL_CLUSTERS, PlannedJob
 from clusterjobs.sites.policy_files import is_refusal
 
 _EXAMPLES = """\b
@@ -72,10 +74,14 @@ def _results(tests: list[SiteTest], update: bool, lab: bool) -> Iterator[_Result
     for one in tests:
         yield _run(one, update)
     if lab:
-        from clusterjobs.lab.launch_contract import run_in_lab
-
-        for name, result in run_in_lab(tests):
+        for name, result in LOCAL_CLUSTERS["lab"].start_ranks(_planned(tests)):
             yield _Result(f"{name} (lab)", result)
+
+
+def _planned(tests: list[SiteTest]) -> Iterator[tuple[str, PlannedJob]]:
+    for one in tests:
+        with contextlib.suppress(InputError):  # the render has reported it
+            yield one.name, one.load().planned_jobs[0]
 
 
 def _run(one: SiteTest, update: bool) -> _Result:

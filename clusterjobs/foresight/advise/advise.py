@@ -39,10 +39,11 @@ from clusterjobs.foresight.formulas.memory import (
 from clusterjobs.foresight.formulas.speed import NAMES, Speed, estimate_speed, region
 from clusterjobs.foresight.formulas.step import step_seconds
 from clusterjobs.foresight.formulas.training_time import Cost, cost_of
-from clusterjobs.foresight.job import ForeseenJob, Unknown, foreseen_job
 from clusterjobs.models.records import Layout, Range
+from clusterjobs.plugins import Unknown
 from clusterjobs.runs.load import read_spec
 from clusterjobs.runs.spec_files import OwnConfigs, SpecFiles
+from clusterjobs.runs.training import Training, training_of
 from clusterjobs.sections.resolve import resolve
 from clusterjobs.sites.folders import read_sites, site_files
 from clusterjobs.spec.load import Spec
@@ -61,7 +62,7 @@ class Found(NamedTuple):
 
 
 def search(
-    job: ForeseenJob,
+    job: Training,
     space: SearchSpace,
     node_options: Mapping[str, NodeOption],
     nodes: Mapping[str, Sequence[int]],
@@ -102,7 +103,7 @@ def search(
     return Found(candidates, list(out), tried, too_large, smallest)
 
 
-def steps_of_job(job: ForeseenJob) -> int:
+def steps_of_job(job: Training) -> int:
     """Steps whose time and cost are compared."""
     if job.length is None:
         return STEPS_OF_A_PRICE
@@ -131,7 +132,7 @@ def option_of(
     one: Candidate,
     node_option: NodeOption,
     settings: list[Setting],
-    job: ForeseenJob,
+    job: Training,
     is_tie: bool,
 ) -> Option:
     speed = estimate_speed(
@@ -224,10 +225,11 @@ class Planned:
         where = spec.source.locate(("cluster",))
         return files.cluster(spec.experiment.cluster, where).source.facts
 
-    def job(self) -> ForeseenJob:
+    def job(self) -> Training:
         """The job. Raises InputError if nothing can be predicted of it."""
-        plan = resolve(self.spec, self.facts, self._configs.texts(self.spec))
-        found = foreseen_job(plan, self.spec, self.facts, self._configs)
+        texts = self._configs.texts(self.spec)
+        plan = resolve(self.spec, self.facts, texts)
+        found = training_of(plan, self.spec, self.facts, texts)
         if isinstance(found, Unknown):
             raise one_problem(found.why, self.spec.source.locate(()), hint=found.hint)
         if found.layout.offload != "none":
@@ -252,7 +254,7 @@ class Advice(NamedTuple):
     `point`: the point of a sweep that was ranked, "" without a sweep.
     """
 
-    job: ForeseenJob
+    job: Training
     by_cost: bool
     found: Found
     options: list[Option]
@@ -315,7 +317,7 @@ def advice_of(file: pathlib.Path, settings: Sequence[str], request: Request) -> 
     )
 
 
-def _node_options(planned: Planned, job: ForeseenJob, request: Request) -> dict[str, NodeOption]:
+def _node_options(planned: Planned, job: Training, request: Request) -> dict[str, NodeOption]:
     """Where the job is tried. Raises InputError for clusters that are unknown."""
     if not request.clusters:
         return {job.nodes.node_type: own_nodes(job, planned.sites, planned.facts)}

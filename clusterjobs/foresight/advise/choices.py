@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 
 from clusterjobs.clusters.facts import ClusterFacts, NodeGroup, NodeType, Partition
 from clusterjobs.errors import one_problem
-from clusterjobs.foresight.foresee import price_of
 from clusterjobs.foresight.formulas.layouts import RuledOut, SearchSpace
-from clusterjobs.foresight.formulas.training_time import HourlyPrice
-from clusterjobs.foresight.job import ForeseenJob, Nodes, gpu_of
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.models.records import Gpu, Layout, Network, Recompute
+from clusterjobs.runs.training import Training, gpu_of
 from clusterjobs.sites.folders import STDIN, read_text
+from clusterjobs.sites.prices import HourlyPrice, Nodes, price_of
 from clusterjobs.spec.load import Spec
 from clusterjobs.yaml.document import Path, dotted
 from clusterjobs.yaml.edit import set_value
@@ -147,9 +146,7 @@ class NodeOption(NamedTuple):
     settings: tuple[Setting, ...] = ()
 
 
-def own_nodes(
-    job: ForeseenJob, sites: Sequence[tuple[str, str]], facts: ClusterFacts
-) -> NodeOption:
+def own_nodes(job: Training, sites: Sequence[tuple[str, str]], facts: ClusterFacts) -> NodeOption:
     """Where the spec runs the job."""
     name, price = job.nodes.node_type, price_of(job.nodes, sites)
     groups = [one for partition in facts.partitions for one in partition.node_groups]

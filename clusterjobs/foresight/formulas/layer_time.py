@@ -1,7 +1,6 @@
-"""The time of one layer for one micro batch on one GPU, by physical effect, and its FLOPs.
+"""The time of one layer for one micro batch on one GPU, by physical effect.
 
-Each function gives seconds of the forward pass unless it says otherwise. FLOPs count 2 for a
-multiply-add.
+Each function gives seconds of the forward pass unless it says otherwise.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from clusterjobs.foresight.formulas.constants import Constants
+from clusterjobs.models.flops import layer_weights
 from clusterjobs.models.records import Gpu, Layout, ModelShape
 
 # The backward pass of a matrix product is two products. FlashAttention computes the scores again:
@@ -37,21 +37,6 @@ class LayerTime(NamedTuple):
 def tokens(model: ModelShape, layout: Layout) -> float:
     """Tokens of one micro batch on one GPU."""
     return model.sequence * layout.micro_batch / layout.context
-
-
-def layer_weights(model: ModelShape) -> float:
-    """Weights of the matrices that a token passes in one layer (a mixture: of its top-k experts).
-
-    Query and output 2hq, keys and values 2hk, and 2 or (gated) 3 matrices of h times the width.
-    """
-    width: float = model.ffn
-    router = 0
-    if model.experts:
-        width = model.experts.top_k * model.experts.ffn + model.experts.shared_ffn
-        router = model.hidden * model.experts.number
-    matrices = 3 if model.gated else 2
-    attention = 2 * (model.query_width + model.kv_width)
-    return model.hidden * (attention + matrices * width) + router
 
 
 def matrix_rate(layout: Layout, gpu: Gpu, constants: Constants) -> float:
@@ -137,51 +122,3 @@ def layer_time(model: ModelShape, layout: Layout, gpu: Gpu, constants: Constants
         fixed=(1 + BACKWARD) * fixed,
         recomputation=again.get(layout.recompute, 0.0),
     )
-
-
-# FLOPs of a training step, as the publications count them. The attention counts without its causal
-# half, as Megatron-LM until March 2025, MosaicML and torchtitan count it; conventions differ by up
-# to the attention's share.
-
-TRAINING_PASSES = 3  # forward, and twice the forward's work backward
-
-
-def forward_flops(model: ModelShape, sequences: float) -> float:
-    """Layers, attention's scores and values, and the head, of the forward pass.
-
-    With f = 4h and no biases it is arXiv 2104.04473, equation 3: 24·B·s·L·h²·(1 + s/6h + V/12Lh).
-    """
-    return (
-        sequences
-        * model.sequence
-        * (_layer_flops(model) + (2 * model.hidden * model.vocab * model.predicted_share))
-    )
-
-
-def model_flops(model: ModelShape, sequences: float) -> float:
-    """FLOPs of a step of `sequences` without recomputation: what MFU counts."""
-    return TRAINING_PASSES * forward_flops(model, sequences)
-
-
-def hardware_flops(model: ModelShape, layout: Layout) -> float:
-    """The same with what is computed again: what HFU counts (arXiv 2205.05198)."""
-    batch = layout.global_batch
-    token_count = batch * model.sequence
-    scores = token_count * model.layers * _attention_flops(model)
-    again = {
-        "full": token_count * _layer_flops(model),
-        "half": token_count * _layer_flops(model) / 2,
-        "selective_ops": token_count * _layer_flops(model) / 2,
-        "selective": scores,
-    }.get(layout.recompute, 0.0)
-    return model_flops(model, batch) + again
-
-
-def _attention_flops(model: ModelShape) -> float:
-    """Scores and values of one token in one layer."""
-    return 4.0 * model.sequence * model.query_width
-
-
-def _layer_flops(model: ModelShape) -> float:
-    """All layers, one token."""
-    return model.layers * (2 * layer_weights(model) + _attention_flops(model))

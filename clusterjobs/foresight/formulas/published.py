@@ -19,9 +19,9 @@ from math import log
 from typing import Any, NamedTuple
 
 from clusterjobs.foresight.formulas.constants import Constants
-from clusterjobs.foresight.formulas.layer_time import layer_weights, model_flops
 from clusterjobs.foresight.formulas.layouts import tied
 from clusterjobs.foresight.formulas.step import step_time
+from clusterjobs.models.flops import layer_weights, model_flops
 from clusterjobs.models.gpus import find_gpu
 from clusterjobs.models.records import Engine, Experts, Gpu, Layout, ModelShape, Network
 

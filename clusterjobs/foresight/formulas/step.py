@@ -6,7 +6,8 @@ from math import ceil
 from typing import NamedTuple
 
 from clusterjobs.foresight.formulas.constants import Constants, fitted_constants
-from clusterjobs.foresight.formulas.layer_time import layer_time, layer_weights, tokens
+from clusterjobs.foresight.formulas.layer_time import layer_time, tokens
+from clusterjobs.models.flops import layer_weights
 from clusterjobs.models.records import Gpu, Layout, ModelShape, Network
 
 ROUTING = 2e-3  # seconds of a layer and micro batch, for router, permutation and grouped products

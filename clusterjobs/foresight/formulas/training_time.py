@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from clusterjobs.foresight.formulas.memory_parts import MOMENTS
 from clusterjobs.models.records import Layout, Range
+from clusterjobs.sites.prices import HourlyPrice
 
 # ------------------------------------------------------------------ saves
 #
@@ -143,18 +144,6 @@ class TrainingTime(NamedTuple):
     attempts: Range | None
 
 
-def steps_of(
-    tokens: float | None, samples: float | None, steps: float | None, batch: int, sequence: int
-) -> int:
-    """Optimizer steps of a training whose length is given in one of three ways."""
-    if steps is not None:
-        return max(1, math.ceil(steps))
-    if samples is None:
-        assert tokens is not None
-        samples = tokens / sequence
-    return max(1, math.ceil(samples / batch))
-
-
 def training_time(
     steps: int, step_seconds: Range, gpus: int, saves: Saves | None, time_limit: int | None
 ) -> TrainingTime:
@@ -203,20 +192,6 @@ def _end(
 # Nodes are billed while they start, and until an idle one is taken down: ParallelCluster's
 # ScaledownIdletime, 10 minutes by default.
 IDLE_SECONDS = 600
-
-
-class HourlyPrice(NamedTuple):
-    """What one node costs for an hour. `where`: the region or cluster that it is valid for."""
-
-    usd_per_hour: float
-    where: str
-    purchase: str
-    date: str
-    source: str
-
-    def shown(self) -> str:
-        terms = ", ".join(filter(None, (self.where, self.purchase, self.date)))
-        return f"${self.usd_per_hour:,.2f} per node and hour: {terms} ({self.source})"
 
 
 class Cost(NamedTuple):

@@ -22,9 +22,10 @@ from typing import BinaryIO, cast
 
 from clusterjobs.errors import InputError, one_problem
 from clusterjobs.files import open_regular
+from clusterjobs.plugins import local_cluster
 from clusterjobs.runs import submissions
 from clusterjobs.runs.job_folders import logs_folder
-from clusterjobs.runs.lab_paths import is_in_lab, on_this_machine
+from clusterjobs.runs.lab_paths import on_this_machine
 from clusterjobs.runs.submissions import SUBMISSIONS
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.references import as_text
@@ -98,7 +99,7 @@ def _is_shared(folder: pathlib.Path) -> bool:
 
 
 def _not_here(written: str, first: str) -> InputError:
-    lab = "" if is_in_lab() else '; in the lab: eval "$(clusterjobs lab env)"'
+    lab = "" if local_cluster() else '; in the lab: eval "$(clusterjobs lab env)"'
     return one_problem(
         f"the state of the jobs is in {written}, and there is no {first} here",
         path="logs",

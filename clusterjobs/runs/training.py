@@ -1,29 +1,29 @@
-"""What foresight needs of a planned job: model, layout, GPU, network, nodes and length.
+"""What a planned job trains: model, layout, GPU, network, nodes and length.
 
-It joins the plan, the cluster's facts and the catalogue; it must not know how things are shown.
+Joins the plan, the cluster's facts and the catalogue. Predictions and reports start from it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from clusterjobs.clusters.facts import ClusterFacts, NodeType
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.errors import Problem
-from clusterjobs.foresight.formulas.training_time import steps_of
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.frameworks.arguments import given_arguments
 from clusterjobs.frameworks.base import Foreseen, Framework
 from clusterjobs.models.gpus import find_gpu
 from clusterjobs.models.records import Experts, Gpu, Layout, ModelShape, Network
-from clusterjobs.runs.spec_files import OwnConfigs
+from clusterjobs.plugins import Unknown
 from clusterjobs.sections.model.config import config_of, shape_in_text, with_model_config
 from clusterjobs.sections.placement.plan import Placement
 from clusterjobs.sections.placement.storage import is_below
 from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.resolve import texts_of_the_framework
+from clusterjobs.sites.prices import Nodes
 from clusterjobs.slurm.time import seconds_of
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.model import Model
@@ -53,7 +53,14 @@ class Length(NamedTuple):
     origin: str
 
     def steps_with(self, batch: int, sequence: int) -> int:
-        return steps_of(self.tokens, self.samples, self.steps, batch, sequence)
+        """Optimizer steps, at least one; `sequence`: tokens of a sample."""
+        if self.steps is not None:
+            return max(1, math.ceil(self.steps))
+        samples = self.samples
+        if samples is None:
+            assert self.tokens is not None
+            samples = self.tokens / sequence
+        return max(1, math.ceil(samples / batch))
 
 
 def length_of(experiment: Experiment) -> Length | None:
@@ -101,9 +108,7 @@ def _argument(experiment: Experiment, names: Sequence[str]) -> tuple[str, float]
     return None
 
 
-# ------------------------------------------------------------------ foresight
-#
-# From a plan to the records of foresight: the model's shape, and the layout of its ranks.
+# ------------------------------------------------------------------ model and layout
 #
 # What the framework's arguments and files say is taken from there; the keys of the spec win.
 
@@ -119,7 +124,7 @@ _GATED_MULTIPLE = 64  # Megatron's default width of a gated feed-forward part: 8
 def model_and_layout(
     plan: Plan, spec: Spec, texts: Mapping[str, str]
 ) -> tuple[ModelShape, Layout] | str:
-    """Both, or what is unknown. `texts` as in `plan.resolve.resolve`."""
+    """Both, or what is unknown. `texts` as in `sections.resolve.resolve`."""
     framework = FRAMEWORKS[spec.experiment.framework]
     experiment, found = foreseen_of(spec, texts)
     if "engine" not in found.layout:
@@ -264,21 +269,8 @@ HINTS = {
 CPU = "CPU of "  # and a node type, in place of the name of a GPU
 
 
-class Nodes(NamedTuple):
-    """The nodes that a job is billed for, and what decides their price. "" is unknown.
-
-    `number`: a fraction for points of a sweep that share a node.
-    """
-
-    number: float
-    node_type: str
-    region: str
-    cluster: str
-    purchase: str
-
-
-class ForeseenJob(NamedTuple):
-    """A job in the terms of foresight. `disk_rate`: bytes/s of the checkpoints' file system."""
+class Training(NamedTuple):
+    """The training of a job. `disk_rate`: bytes/s of the checkpoints' file system."""
 
     model: ModelShape
     layout: Layout
@@ -292,26 +284,17 @@ class ForeseenJob(NamedTuple):
     software: str = ""
 
 
-class Unknown(NamedTuple):
-    """Why nothing can be predicted, and what would help. "" if there is nothing to say.
-
-    `problems`: of the files that could not be read.
-    """
-
-    why: str
-    hint: str = ""
-    problems: tuple[Problem, ...] = ()
-
-
-def foreseen_job(
+def training_of(
     plan: Plan,
     spec: Spec,
     facts: ClusterFacts,
-    configs: OwnConfigs | None,
+    texts: Mapping[str, str],
     with_cpus: bool = False,
-) -> ForeseenJob | Unknown:
-    """The job, or what is missing. `with_cpus`: a rank without a GPU counts as one."""
-    texts = configs.texts(spec) if configs else {}
+) -> Training | Unknown:
+    """The training, or what is missing. `texts` as in `sections.resolve.resolve`.
+
+    `with_cpus`: a rank without a GPU counts as one.
+    """
     described = model_and_layout(plan, spec, texts)
     if isinstance(described, str):
         return Unknown(described, HINTS.get(described.partition(":")[0], ""))
@@ -322,7 +305,7 @@ def foreseen_job(
         return _unknown_gpu(placement.node_type)
     limit = plan.job.time_limit
     said = foreseen_of(spec, texts)[1]
-    return ForeseenJob(
+    return Training(
         model,
         layout,
         gpu,
