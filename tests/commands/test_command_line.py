@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 
+import click
 import pytest
 
 from clusterjobs.cli import main, render
@@ -19,7 +20,8 @@ from clusterjobs.cli import main, render
 CLUSTERJOBS = pathlib.Path(sys.executable).with_name("clusterjobs")
 SECRET = "hunter2-do-not-tell"
 SPEC = f"name: a\ncluster: p4d-a100\nnodes: 2\nframework: torchrun\nscript: {SECRET}.py\n"
-COMMANDS = sorted(set(main._COMMANDS) - {"lab"})  # a group of its own, tested with the lab
+LISTED = main.cli.list_commands(click.Context(main.cli))
+COMMANDS = sorted(set(LISTED) - {"lab"})  # a group of its own, tested with the lab
 
 
 @pytest.fixture
