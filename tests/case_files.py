@@ -1,7 +1,7 @@
 r"""Cases in text files: a few files, a command line, and what it prints, to the byte.
 
     === name-of-the-case ===
-    Remarks, if any. Nothing reads them.
+    Remarks, if any.
     --- spec.yaml ---
     name: a
     clustr: small
@@ -59,6 +59,7 @@ class Case(NamedTuple):
     path: pathlib.Path
     line: int
     name: str
+    remarks: str
     files: dict[str, File]
     command: str
     expected: str
@@ -125,9 +126,9 @@ def _cases(path: pathlib.Path, text: str) -> Iterator[tuple[str, int, re.Match[s
 
 def _read(path: pathlib.Path, text: str) -> Iterator[Case]:
     for name, start, session in _cases(path, text):
-        _, *parts = _FILE.split(text[start : session.start()])
+        remarks, *parts = _FILE.split(text[start : session.start()])
         files = {
             file: File(lines, form or "")
             for file, form, lines in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
         }
-        yield Case(path, text.count("\n", 0, start), name, files, session[1], session[0])
+        yield Case(path, text.count("\n", 0, start), name, remarks, files, session[1], session[0])

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 
+import goldens
 import pytest
 
 CASES = pathlib.Path(__file__).parent / "cases"
@@ -23,7 +24,7 @@ ENVIRONMENTS: list[dict[str, str]] = [
 def rendered(case: str, base: pathlib.Path, number: int) -> dict[str, str]:
     """The digests of all files, rendered by a process of its own in a folder of its own."""
     project, home = base / f"run-{number}" / ("deep/er" * number) / "p", base / f"home-{number}"
-    shutil.copytree(CASES / "good" / case, project)
+    goldens.spec(goldens.cases()[case], project)
     (home / "clusterjobs").mkdir(parents=True)
     shutil.copy(CASES / "site.yaml", home / "clusterjobs")
     spec = "spec.yaml" if number else str(project / "spec.yaml")

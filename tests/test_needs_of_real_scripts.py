@@ -1,6 +1,6 @@
 """What training scripts in use need: each need has a case of rendered files, and a run.
 
-Each row names a folder of cases/ and a test that runs a job, in bash or on a real Slurm.
+Each row names a case of cases/ and a test that runs a job, in bash or on a real Slurm.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import ast
 import pathlib
 
 import pytest
+from case_files import read_cases
 
 TESTS = pathlib.Path(__file__).parent
 IN_BASH = "render/test_values_from_outside.py"
@@ -98,7 +99,8 @@ NEEDS = {
 @pytest.mark.parametrize("need", NEEDS)
 def test_a_need_has_a_case_and_a_run(need: str) -> None:
     case, run = NEEDS[need]
-    assert (TESTS / "cases" / case / "spec.yaml").is_file()
+    kind, _, name = case.partition("/")
+    assert name in {one.name for one in read_cases(f"{kind}/*.txt")}
     file, _, name = run.partition("::")
     tree = ast.parse((TESTS / file).read_text(encoding="utf-8"))
     assert name in {one.name for one in tree.body if isinstance(one, ast.FunctionDef)}

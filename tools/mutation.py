@@ -29,7 +29,7 @@ TESTS = (  # those that fail soonest come first
     *("tests/test_goldens.py", "tests/test_bad_specs.py", "tests/plan", "tests/spec"),
     *("tests/render", "tests/frameworks", "tests/commands"),
 )
-# Goldens as they lie in the tree are the same for every mutant.
+# ShellCheck takes most of the time, and the goldens compare the same scripts.
 OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", "-k", "not golden_script")
 _LEFT_OUT = shutil.ignore_patterns(".git", ".venv*", "__pycache__", "dist", ".*_cache")
 

@@ -19,13 +19,13 @@ SPECS = sorted([*ROOT.glob("examples/slurm/*.yaml"), ROOT / "examples" / "gpt-ne
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.stem)
-def test_sbatch_takes_the_directives_of_an_example(spec, slurm, tmp_path) -> None:
+def test_sbatch_takes_the_directives_of_an_example(spec, clusterjobs, slurm, tmp_path) -> None:
     name = yaml.safe_load(spec.read_text())["cluster"]
     file = spec.parent / name if "/" in name else resources.cluster_configs_dir() / f"{name}.yaml"
     shape = DescriptionSource(file.read_text(), file.name).shape()
-    script = ROOT / "tests" / "cases" / "examples" / spec.stem / "job.sh"
+    assert clusterjobs("render", spec, "-o", tmp_path / "out").code == 0
     with running_lab(lab_spec(shape, controller_only=True), tmp_path / "lab", slurm) as lab:
-        said = lab.run(["sbatch", "--test-only", str(script)])
+        said = lab.run(["sbatch", "--test-only", str(tmp_path / "out" / "job.sh")])
     assert said.returncode == 0, said.stderr
     partition = next(iter(shape.partitions)).name
     assert f"in partition {partition}" in said.stderr

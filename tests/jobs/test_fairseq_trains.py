@@ -13,6 +13,7 @@ import re
 import subprocess
 from typing import Any
 
+import goldens
 import pytest
 from faults import TIMEOUT, Running
 from nodes_programs import Prepared, prepared, prepared_folders  # noqa: F401
@@ -180,8 +181,8 @@ print(json.dumps({
 def test_fairseqs_own_parser_reads_the_golden_command_line_as_it_is_meant(
     prepared,  # noqa: F811
 ) -> None:
-    golden = pathlib.Path(__file__).parents[1] / "cases/good/fairseq-train-p3dn/expected/job.sh"
-    lines = re.search(r"^  command=\(\n(.*?)^  \)", golden.read_text(), re.M | re.S)
+    launch = goldens.read()["fairseq-train-p3dn"]["launch.sh"]
+    lines = re.search(r"^  command=\(\n(.*?)^  \)", launch, re.M | re.S)
     assert lines
     shown = subprocess.run(
         ["bash", "-c", f'command=({lines[1]}); printf "%s\\0" "${{command[@]:1}}"'],

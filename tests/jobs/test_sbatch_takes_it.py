@@ -1,10 +1,11 @@
-"""Slurm's own word on the directives of every golden: a controller of the real size, no nodes."""
+"""Slurm's own word on the directives of every case: a controller of the real size, no nodes."""
 
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+import goldens
 import pytest
 import yaml
 
@@ -17,7 +18,6 @@ from clusterjobs.lab.shape import lab_spec
 
 pytestmark = pytest.mark.lab
 
-CASES = pathlib.Path(__file__).parents[1] / "cases" / "good"
 CLUSTERS = ("p3dn-v100", "p4d-a100", "p5-h100", "trn1.yaml")
 NODES = 512
 
@@ -38,27 +38,31 @@ def grown(cluster: Cluster) -> Cluster:
 @pytest.fixture(scope="module", params=CLUSTERS)
 def controller(request, slurm, tmp_path_factory) -> Iterator[tuple[str, Lab]]:
     name = request.param
-    file = resources.cluster_configs_dir() / f"{name}.yaml"
     if name == "trn1.yaml":
-        file = CASES / "trainium" / name
-    facts, _ = read_cluster(file.read_text(encoding="utf-8"), str(file), {})
+        text = goldens.cases()["trainium"].files[name].text
+    else:
+        text = (resources.cluster_configs_dir() / f"{name}.yaml").read_text(encoding="utf-8")
+    facts, _ = read_cluster(text, name, {})
     shape = lab_spec(slurm_shape(grown(facts)), controller_only=True)
     with running_lab(shape, tmp_path_factory.mktemp(name), slurm) as lab:
         yield name, lab
 
 
-def goldens(cluster: str) -> list[pathlib.Path]:
-    return [
-        script
-        for case in sorted(CASES.iterdir())
-        for script in sorted(case.glob("expected/job*.sh"))
-        if yaml.safe_load((case / "spec.yaml").read_text(encoding="utf-8"))["cluster"] == cluster
-    ]
+def rendered(
+    clusterjobs: Callable[..., object], cluster: str, folder: pathlib.Path
+) -> list[pathlib.Path]:
+    """The scripts of all cases for this cluster."""
+    for name, case in goldens.cases().items():
+        (folder / name).mkdir()
+        spec = goldens.spec(case, folder / name)
+        if yaml.safe_load(spec.read_text(encoding="utf-8")).get("cluster") == cluster:
+            assert clusterjobs("render", spec, "-o", folder / name / "out").code == 0
+    return sorted(folder.glob("*/out/job*.sh"))
 
 
-def test_sbatch_takes_the_directives_of_every_golden(controller) -> None:
+def test_sbatch_takes_the_directives_of_every_case(controller, clusterjobs, tmp_path) -> None:
     cluster, lab = controller
-    scripts = goldens(cluster)
+    scripts = rendered(clusterjobs, cluster, tmp_path)
     assert scripts
     for script in scripts:
         said = lab.run(["sbatch", "--test-only", str(script)])
@@ -66,9 +70,9 @@ def test_sbatch_takes_the_directives_of_every_golden(controller) -> None:
         assert "in partition train" in said.stderr
 
 
-def test_sbatch_refuses_what_the_cluster_has_not(controller, tmp_path) -> None:
+def test_sbatch_refuses_what_the_cluster_has_not(controller, clusterjobs, tmp_path) -> None:
     cluster, lab = controller
-    text = goldens(cluster)[0].read_text()
+    text = rendered(clusterjobs, cluster, tmp_path)[0].read_text()
     for directive in (f"--nodes={NODES + 1}", "--partition=nope", "--gpus-per-node=9"):
         name = directive.partition("=")[0]
         kept = [line for line in text.splitlines() if not line.startswith(f"#SBATCH {name}=")]
