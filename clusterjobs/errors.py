@@ -41,6 +41,7 @@ class Problem(NamedTuple):
     warning that needs no action. `validator`: the ParallelCluster validator that reported it.
     `rule`: the rule of a site's policy that is broken; the hint is then the admin's own message.
     `points`: the names of a sweep's points that have it; () if all have it, or without a sweep.
+    `meant`: the key at the top of a spec that the value at `path` probably belongs to.
     """
 
     what: str
@@ -52,6 +53,7 @@ class Problem(NamedTuple):
     validator: str = ""
     rule: BrokenRule | None = None
     points: tuple[str, ...] = ()
+    meant: str = ""
 
 
 class InputError(Exception):

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from clusterjobs.spec.layers import LISTS
+from clusterjobs.frameworks import option_models
+from clusterjobs.spec.layers import lists_to_add_to
 from clusterjobs.yaml.document import dotted
 
 PAGE = (pathlib.Path(__file__).parents[1] / "docs" / "admins.md").read_text(encoding="utf-8")
@@ -31,4 +32,6 @@ def test_the_defaults_on_the_page_are_valid(
 
 def test_the_page_names_every_list_that_can_be_added_to() -> None:
     sentence = PAGE.partition("The words exist for")[2].partition(".\n")[0]
-    assert set(re.findall(r"`([\w.]+)`", sentence)) == set(map(dotted, LISTS))
+    assert set(re.findall(r"`([\w.]+)`", sentence)) == set(
+        map(dotted, lists_to_add_to(option_models()))
+    )

@@ -13,7 +13,7 @@ from stand_in_squeue import row, write_squeue
 
 import clusterjobs as package
 from clusterjobs.frameworks import FRAMEWORKS
-from clusterjobs.spec.experiment import Restarts
+from clusterjobs.spec.keys.restarts import Restarts
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])

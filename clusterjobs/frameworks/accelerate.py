@@ -4,11 +4,9 @@ Accelerate takes its settings from variables, which `accelerate launch` sets fro
 Source: accelerate 1.15, utils/launch.py, state.py, accelerator.py, commands/config/config_args.py.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -30,6 +28,8 @@ from clusterjobs.frameworks.base import (
 )
 from clusterjobs.frameworks.ds_config import (
     CONFIG_NAME,
+    DS_CONFIG,
+    ZERO,
     DsConfigKeys,
     Further,
     Zero,
@@ -50,7 +50,7 @@ from clusterjobs.frameworks.torch_foreseen import (
 )
 from clusterjobs.launchers import accelerate as launcher
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
 
 _SOURCE = "accelerate: utils/launch.py"
 _OURS = {
@@ -62,12 +62,20 @@ _OURS = {
 }
 
 
-class Options(SpecModel):
+class Options(TopLevelKeys):
     """`zero` and `ds_config` for DeepSpeed, or `fsdp`; without them, every rank has the model."""
 
-    zero: Zero | None = None
-    ds_config: DsConfigKeys = Field(default_factory=dict)
-    fsdp: Fsdp | None = None
+    zero: Annotated[Zero | None, ZERO] = None
+    ds_config: Annotated[DsConfigKeys, DS_CONFIG] = Field(default_factory=dict)
+    fsdp: Annotated[
+        Fsdp | None,
+        Key(
+            "fully sharded data parallelism",
+            "{wrap: [LlamaDecoderLayer]}",
+            schedules=False,
+            see="frameworks/huggingface.md#fsdp",
+        ),
+    ] = None
 
     @property
     def uses_deepspeed(self) -> bool:

@@ -39,7 +39,7 @@ class Shape(NamedTuple):
 class Parallelism(NamedTuple):
     """How the ranks share the model: tensor x pipeline x context ranks hold one of `data` copies.
 
-    The others divide none of the ranks further: see spec.experiment.Parallel.
+    The others divide none of the ranks further: see spec.keys.model.Parallel.
     """
 
     tensor: int

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
@@ -31,7 +31,9 @@ from clusterjobs.frameworks.base import (
 )
 from clusterjobs.frameworks.ds_config import (
     CONFIG_NAME,
+    DS_CONFIG,
     THROUGHPUT,
+    ZERO,
     DsConfigKeys,
     Further,
     Zero,
@@ -46,15 +48,15 @@ from clusterjobs.frameworks.ds_config import (
 from clusterjobs.frameworks.rules import Finding, check_rules, rule
 from clusterjobs.frameworks.torch_foreseen import foreseen
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.model import SpecModel, TopLevelKeys
 
 
-class Options(SpecModel):
+class Options(TopLevelKeys):
     """`zero`, and `ds_config` for the keys of DeepSpeed's config that are not derived, or a file
     that has them."""
 
-    zero: Zero | None = None
-    ds_config: DsConfigKeys = Field(default_factory=dict)
+    zero: Annotated[Zero | None, ZERO] = None
+    ds_config: Annotated[DsConfigKeys, DS_CONFIG] = Field(default_factory=dict)
 
 
 class DeepSpeed(Framework):

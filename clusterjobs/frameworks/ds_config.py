@@ -3,8 +3,6 @@
 Source of the rules: DeepSpeed 0.19.8, runtime/config.py and runtime/pipe/engine.py.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Mapping
@@ -18,7 +16,7 @@ from clusterjobs.frameworks.base import TOKEN, LogLine, Task, Variable
 from clusterjobs.frameworks.ds_config_rules import DsConfig, check_keys
 from clusterjobs.spec.field_types import Stage
 from clusterjobs.spec.field_types import path as checked_path
-from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.model import Key, SpecModel
 from clusterjobs.spec.references import expanding, has_variable, variable
 from clusterjobs.yaml import document as yaml_document
 from clusterjobs.yaml.document import Document, Path, dotted
@@ -38,7 +36,25 @@ THROUGHPUT = LogLine(
 class Zero(SpecModel):
     """ZeRO's stage. Other keys of zero_optimization are written in ds_config."""
 
-    stage: Stage
+    stage: Annotated[
+        Stage,
+        Key(
+            "what the ranks partition: 0 nothing, 1 the states of the optimizer, 2 also "
+            "gradients, 3 also parameters",
+            "1",
+        ),
+    ]
+
+
+ZERO = Key("ZeRO of DeepSpeed", "{stage: 1}", schedules=False, belongs_with=("size",))
+DS_CONFIG = Key(
+    "the rest of DeepSpeed's config; also [a file beside the spec]"
+    "(frameworks/huggingface.md#deepspeed) (not megatron-deepspeed)",
+    "{gradient_clipping: 1.0}",
+    schedules=False,
+    writes_file=True,
+    allows_null=True,
+)
 
 
 def check_zero(zero: Zero | None, pipeline: int, diagnostics: Diagnostics) -> None:

@@ -3,9 +3,8 @@
 Source: Horovod 0.28.1, runner/launch.py and runner/gloo_run.py; its guides to MPI and to PyTorch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
+from typing import Annotated
 
 from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics, Provenance
@@ -13,19 +12,28 @@ from clusterjobs.frameworks.arguments import arguments_of, refuse_arguments, scr
 from clusterjobs.frameworks.base import Foreseen, Framework, LogLine, Program, Task, Variable
 from clusterjobs.spec import field_types
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
 
 
 class Settings(SpecModel):
-    """`interface`: the network interface of every node; without it, each node finds its own."""
+    """How the nodes reach each other."""
 
-    interface: field_types.Interface | None = None
+    interface: Annotated[
+        field_types.Interface | None,
+        Key(
+            "the network interface of every node (horovodrun)",
+            "ens5",
+            default_is="detected on each node",
+        ),
+    ] = None
 
 
-class Options(SpecModel):
+class Options(TopLevelKeys):
     """`horovod`: options of its launchers."""
 
-    horovod: Settings = Settings()
+    horovod: Annotated[
+        Settings, Key("options of Horovod's launchers", "{interface: ens5}", schedules=False)
+    ] = Settings()
 
 
 _BENCHMARK = LogLine(  # Horovod logs no speed; its own examples do

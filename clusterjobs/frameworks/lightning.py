@@ -6,11 +6,9 @@ Source: Lightning 2.6.6, fabric/plugins/environments/slurm.py, pytorch/utilities
 pytorch/trainer/connectors/signal_connector.py and checkpoint_connector.py.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
 from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks.arguments import (
@@ -37,7 +35,7 @@ from clusterjobs.frameworks.flags import argument_findings, table
 from clusterjobs.frameworks.torch_foreseen import of_lightning
 from clusterjobs.spec import field_types
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
 from clusterjobs.yaml.document import Path
 
 # ------------------------------------------------------------------ checks
@@ -135,16 +133,23 @@ _PROGRAM = "lightning_callback.py"
 
 
 class Settings(SpecModel):
-    """`cli`: the subcommand of a script that calls LightningCLI. `config`: its config files."""
+    """For a script that calls LightningCLI."""
 
-    cli: Literal["fit", "validate", "test", "predict"] | None = None
-    config: tuple[field_types.Path, ...] = ()
+    cli: Annotated[
+        Literal["fit", "validate", "test", "predict"] | None,
+        Key("the subcommand of LightningCLI: `fit`, `validate`, `test` or `predict`", "fit"),
+    ] = None
+    config: Annotated[
+        tuple[field_types.Path, ...], Key("the config files of LightningCLI", "[config.yaml]")
+    ] = ()
 
 
-class Options(SpecModel):
+class Options(TopLevelKeys):
     """`lightning`: its keys beside the common ones of a spec."""
 
-    lightning: Settings = Settings()
+    lightning: Annotated[
+        Settings, Key("for a script that calls LightningCLI", "{cli: fit}", schedules=False)
+    ] = Settings()
 
 
 class Lightning(Framework):

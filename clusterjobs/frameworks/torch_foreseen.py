@@ -3,10 +3,8 @@
 Knows the arguments of Hugging Face's Trainer, of Lightning and of torchtitan.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -16,7 +14,7 @@ from clusterjobs.frameworks.ds_config import Zero
 from clusterjobs.frameworks.megatron.foreseen import Flags
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.field_types import Flag
-from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.model import Key, SpecModel
 from clusterjobs.spec.references import show
 
 # ------------------------------------------------------------------ ds foreseen
@@ -63,20 +61,33 @@ def deepspeed_layout(zero: Zero | None, config: Mapping[str, Any]) -> dict[str, 
 
 
 class Fsdp(SpecModel):
-    """Fully sharded data parallelism.
+    """Fully sharded data parallelism."""
 
-    `reshard_after_forward`: free the gathered parameters after the forward pass, which takes less
-    memory and more communication. `wrap`: names of the layers' classes, by default those that the
-    model of transformers names itself. `offload`: parameters in the host's memory. `state_dict`:
-    checkpoints as one piece per rank, or whole.
-    """
-
-    version: Literal[1, 2] = 2
-    reshard_after_forward: Flag = True
-    wrap: tuple[str, ...] = Field((), max_length=50)
-    offload: Flag = False
-    activation_checkpointing: Flag = False
-    state_dict: Literal["sharded", "full"] = "sharded"
+    version: Annotated[Literal[1, 2], Key("1 or 2", "1")] = 2
+    reshard_after_forward: Annotated[
+        Flag,
+        Key(
+            "free the gathered parameters after the forward pass, which takes less memory and more "
+            "communication",
+            "false",
+        ),
+    ] = True
+    wrap: Annotated[
+        tuple[str, ...],
+        Key(
+            "names of the layers' classes",
+            "[LlamaDecoderLayer]",
+            default_is="those that the model of transformers names itself",
+        ),
+    ] = Field((), max_length=50)
+    offload: Annotated[Flag, Key("parameters in the host's memory", "true")] = False
+    activation_checkpointing: Annotated[
+        Flag, Key("compute activations again in the backward pass", "true")
+    ] = False
+    state_dict: Annotated[
+        Literal["sharded", "full"],
+        Key("checkpoints as one piece per rank (`sharded`), or whole (`full`)", "full"),
+    ] = "sharded"
 
     @property
     def strategy(self) -> str:

@@ -4,9 +4,8 @@ Version 0.3 takes `--module` and `--config`, versions up to 0.2 take `--job.conf
 overrides have the same names in both. Source: torchtitan 0.3.0 and 0.2.2, config/.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
+from typing import Annotated
 
 from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics, Provenance
@@ -24,7 +23,7 @@ from clusterjobs.frameworks.flags import argument_findings, table
 from clusterjobs.frameworks.torch_foreseen import of_torchtitan
 from clusterjobs.spec import field_types
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
 from clusterjobs.spec.references import expanding
 from clusterjobs.yaml.document import Path
 
@@ -40,20 +39,32 @@ _METRICS = LogLine(  # with colours, unless disable_color_printing is set
 
 
 class Settings(SpecModel):
-    """`module` and `config`: the model and its config function, of version 0.3.
+    """The model and its config, or the config file of older versions."""
 
-    `config_file`: the TOML file of versions up to 0.2.
-    """
+    module: Annotated[
+        field_types.Plain | None, Key("the module of the model, of version 0.3", "llama3")
+    ] = None
+    config: Annotated[
+        field_types.Plain | None, Key("its config function, of version 0.3", "llama3_8b")
+    ] = None
+    config_file: Annotated[
+        field_types.Path | None,
+        Key("the TOML file of versions up to 0.2", "/fsx/code/llama3_8b.toml"),
+    ] = None
 
-    module: field_types.Plain | None = None
-    config: field_types.Plain | None = None
-    config_file: field_types.Path | None = None
 
-
-class Options(SpecModel):
+class Options(TopLevelKeys):
     """`torchtitan`: its keys beside the common ones of a spec."""
 
-    torchtitan: Settings = Settings()
+    torchtitan: Annotated[
+        Settings,
+        Key(
+            "the model and its config",
+            "{module: llama3, config: llama3_8b}",
+            schedules=False,
+            default_is="required",
+        ),
+    ] = Settings()
 
 
 class Torchtitan(Framework):

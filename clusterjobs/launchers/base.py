@@ -8,11 +8,11 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.model import Key, SpecModel
 
 SSH_PROGRAMS = ("ssh_settings.py", "ssh_serve.py", "ssh_interface.py")
 # The container runtimes of a spec, and those that run the ranks as processes of Slurm.
@@ -37,8 +37,10 @@ class Launched(NamedTuple):
 class LauncherOptions(SpecModel):
     """A launcher's own keys, which stand in the spec under its name: `torchrun: {tee: 3}`.
 
-    Each has a default, since a spec need not have them.
+    Each has a default, since a spec need not have them. `about`: what is known of the name.
     """
+
+    about: ClassVar[Key]
 
     def words(
         self,

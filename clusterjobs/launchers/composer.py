@@ -3,23 +3,33 @@
 Source: Composer 0.32.1, composer/cli/launcher.py.
 """
 
-from __future__ import annotations
+from typing import Annotated, ClassVar
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.launchers.base import Launched, Launcher, LauncherOptions
 from clusterjobs.spec import field_types
+from clusterjobs.spec.model import Key
 from clusterjobs.spec.references import expanding
 
 
 class Options(LauncherOptions):
-    """`stdout` and `stderr`: files for the output of all ranks but the first of each node.
+    """Composer's options. It replaces `{rank}` in names of files, and others."""
 
-    Composer replaces `{rank}` in them, and others. `verbose`: also print what it starts.
-    """
+    about: ClassVar[Key] = Key(
+        "options of the launcher `composer`", "{verbose: true}", schedules=False
+    )
 
-    stdout: field_types.Path | None = None
-    stderr: field_types.Path | None = None
-    verbose: field_types.Flag = False
+    stdout: Annotated[
+        field_types.Path | None,
+        Key(
+            "a file for the output of each rank but the first of each node",
+            '"/fsx/logs/{rank}.out"',
+        ),
+    ] = None
+    stderr: Annotated[
+        field_types.Path | None, Key("the same for errors", '"/fsx/logs/{rank}.err"')
+    ] = None
+    verbose: Annotated[field_types.Flag, Key("also print what it starts", "true")] = False
 
     def words(self, launched: Launched, diagnostics: Diagnostics) -> tuple[str, ...]:
         """The options, in the order of `composer --help`."""

@@ -1,9 +1,7 @@
 """torchrun, one per node. Source: PyTorch, torch/distributed/run.py."""
 
-from __future__ import annotations
-
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field
 
@@ -11,7 +9,7 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.launchers.base import Launched, Launcher, LauncherOptions
 from clusterjobs.spec import field_types
 from clusterjobs.spec.field_types import Budget, Count
-from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.model import Key, SpecModel
 from clusterjobs.spec.references import expanding, variable
 from clusterjobs.yaml.document import Path
 
@@ -28,7 +26,7 @@ _NO_STATIC_RESTARTS = (
 )
 
 
-def check_options(options: Options, launched: Launched, diagnostics: Diagnostics) -> None:
+def check_options(options: "Options", launched: Launched, diagnostics: Diagnostics) -> None:
     """Problems go into `diagnostics`."""
     _check_variables(options, launched, diagnostics)
     _check_local_ranks(options, launched, diagnostics)
@@ -38,7 +36,7 @@ def check_options(options: Options, launched: Launched, diagnostics: Diagnostics
         _check_restarts(launched, diagnostics)
 
 
-def _check_variables(options: Options, launched: Launched, diagnostics: Diagnostics) -> None:
+def _check_variables(options: "Options", launched: Launched, diagnostics: Diagnostics) -> None:
     """PET_*: each is an option of torchrun, and a spec has options of its own for some."""
     given = options.model_fields_set
     for name in launched.experiment.env:
@@ -55,7 +53,7 @@ def _check_variables(options: Options, launched: Launched, diagnostics: Diagnost
             diagnostics.problem(("env", name), what, f"write {_KEY}: {{{key}}}")
 
 
-def _check_local_ranks(options: Options, launched: Launched, diagnostics: Diagnostics) -> None:
+def _check_local_ranks(options: "Options", launched: Launched, diagnostics: Diagnostics) -> None:
     named: dict[Path, list[int]] = {
         (_KEY, "local_ranks_filter"): list(options.local_ranks_filter or ())
     }
@@ -68,7 +66,7 @@ def _check_local_ranks(options: Options, launched: Launched, diagnostics: Diagno
             diagnostics.problem(path, what, f"write 0 to {launched.ranks_per_node - 1}")
 
 
-def _check_logs(options: Options, diagnostics: Diagnostics) -> None:
+def _check_logs(options: "Options", diagnostics: Diagnostics) -> None:
     if (options.redirects or "0") != "0" and options.log_dir is None:
         diagnostics.problem(
             (_KEY, "redirects"),
@@ -77,7 +75,7 @@ def _check_logs(options: Options, diagnostics: Diagnostics) -> None:
         )
 
 
-def _check_rendezvous(options: Options, launched: Launched, diagnostics: Diagnostics) -> None:
+def _check_rendezvous(options: "Options", launched: Launched, diagnostics: Diagnostics) -> None:
     rdzv, path = options.rdzv, (_KEY, "rdzv")
     if rdzv.endpoint is not None:
         diagnostics.problem(
@@ -183,14 +181,28 @@ Interval = Annotated[float, Field(ge=0.01, le=3600), BeforeValidator(_number)]
 class Conf(SpecModel):
     """Seconds and counts. `timeout` is of a static rendezvous, the others of c10d."""
 
-    timeout: Count | None = None
-    join_timeout: Count | None = None
-    last_call_timeout: Count | None = None
-    close_timeout: Count | None = None
-    heartbeat_timeout: Count | None = None
-    read_timeout: Count | None = None
-    keep_alive_interval: Count | None = None
-    keep_alive_max_attempt: Count | None = None
+    timeout: Annotated[
+        Count | None, Key("seconds in which all nodes must join (static)", "900")
+    ] = None
+    join_timeout: Annotated[
+        Count | None, Key("seconds in which all nodes must join (c10d)", "900")
+    ] = None
+    last_call_timeout: Annotated[
+        Count | None, Key("seconds to wait for more nodes (c10d)", "30")
+    ] = None
+    close_timeout: Annotated[
+        Count | None, Key("seconds to wait when a rendezvous is closed (c10d)", "30")
+    ] = None
+    heartbeat_timeout: Annotated[
+        Count | None, Key("seconds for a heartbeat of a node (c10d)", "5")
+    ] = None
+    read_timeout: Annotated[Count | None, Key("seconds to read from the store (c10d)", "60")] = None
+    keep_alive_interval: Annotated[
+        Count | None, Key("seconds between two heartbeats (c10d)", "5")
+    ] = None
+    keep_alive_max_attempt: Annotated[
+        Count | None, Key("heartbeats that may be missing (c10d)", "3")
+    ] = None
 
     def given(self) -> dict[str, int]:
         """Those that the spec has."""
@@ -200,28 +212,58 @@ class Conf(SpecModel):
 class Rendezvous(SpecModel):
     """How the torchruns of a job find each other. `endpoint` is always the job's first node."""
 
-    backend: Annotated[str, BeforeValidator(_backend)] | None = None
-    endpoint: field_types.Text | None = None
-    id: field_types.Text | None = None
-    conf: Conf = Conf()
+    backend: Annotated[
+        Annotated[str, BeforeValidator(_backend)] | None,
+        Key("`static` or `c10d`", "c10d", default_is="`static`; `c10d` with `max_restarts`"),
+    ] = None
+    endpoint: Annotated[
+        field_types.Text | None,
+        Key("refused: it is always the job's first node", "node-1:29400", default_is="derived"),
+    ] = None
+    id: Annotated[
+        field_types.Text | None,
+        Key("the name of the rendezvous", "my-run", default_is="the job's id"),
+    ] = None
+    conf: Annotated[
+        Conf, Key("seconds and counts of the rendezvous", "{timeout: 900}", default_is="torch's")
+    ] = Conf()
 
 
 class Options(LauncherOptions):
-    """The options of `torchrun --help` that do not follow from the rest of the spec.
+    """The options of `torchrun --help` that do not follow from the rest of the spec."""
 
-    `max_restarts`: how often a node's torchrun starts the ranks again inside an attempt.
-    `tee` and `redirects`: streams of the ranks that are also, or only, written to files in
-    `log_dir`. `local_ranks_filter`: the ranks of each node whose lines are in the job's log.
-    """
+    about: ClassVar[Key] = Key(
+        "options of the launcher `torchrun`",
+        "{max_restarts: 3, tee: 3}",
+        schedules=False,
+        see="frameworks/torchrun.md#options-of-torchrun",
+    )
 
-    max_restarts: Budget = 0
-    monitor_interval: Interval | None = None
-    role: Word | None = None
-    log_dir: field_types.Path | None = None
-    redirects: Streams | None = None
-    tee: Streams | None = None
-    local_ranks_filter: Annotated[tuple[Budget, ...], Field(min_length=1)] | None = None
-    rdzv: Rendezvous = Rendezvous()
+    max_restarts: Annotated[
+        Budget,
+        Key("how often a node's torchrun starts the ranks again inside an attempt", "3"),
+    ] = 0
+    monitor_interval: Annotated[
+        Interval | None, Key("how often it looks at the ranks", "1", unit="seconds")
+    ] = None
+    role: Annotated[Word | None, Key("the role of the ranks in torchrun's messages", "eval")] = None
+    log_dir: Annotated[
+        field_types.Path | None, Key("the folder of the ranks' files", "/fsx/logs/ranks")
+    ] = None
+    redirects: Annotated[
+        Streams | None, Key("streams of the ranks that are only written to files there", "3")
+    ] = None
+    tee: Annotated[
+        Streams | None, Key("streams of the ranks that are also written to files there", "3")
+    ] = None
+    local_ranks_filter: Annotated[
+        Annotated[tuple[Budget, ...], Field(min_length=1)] | None,
+        Key("the ranks of each node whose lines are in the job's log", "[0]"),
+    ] = None
+    rdzv: Annotated[
+        Rendezvous,
+        Key("how the torchruns of a job find each other", "{conf: {timeout: 900}}"),
+    ] = Rendezvous()
 
     @property
     def backend(self) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from clusterjobs.clusters.source import ClusterSource
 from clusterjobs.errors import InputError, Problem, in_order
+from clusterjobs.frameworks import option_models
 from clusterjobs.runs.run import Run
 from clusterjobs.runs.spec_files import ClusterInput, OwnConfigs, SpecFiles
 from clusterjobs.script.shell_check import code_problems
@@ -19,7 +20,9 @@ from clusterjobs.sections.render import Inputs
 from clusterjobs.sections.resolve import resolve
 from clusterjobs.sites.folders import SiteFolders, read_site_templates
 from clusterjobs.sites.policy_files import Policies
+from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.load import BrokenSpecError, Spec
+from clusterjobs.spec.model import Topic, known_keys
 from clusterjobs.spec.points import Point
 from clusterjobs.spec.sweep import Found, of_points
 
@@ -215,42 +218,25 @@ def _named(file: tuple[str, str]) -> tuple[str, str]:
 # Problems of the plan that do not depend on the wrong values of a spec.
 
 
-# Keys that are checked against each other: if one is wrong, problems of the others are left out.
-_TOGETHER = (
-    {
-        *("cluster", "queue", "instance_type", "nodes", "gpus_per_node", "ranks_per_node"),
-        *("cpus_per_task", "launcher", "framework", "model", "parallel", "batch", "zero"),
-        *("configs", "config_dir", "fairseq"),
-    },
-    {"time_limit", "restarts", "checkpoints", "framework", "launcher", "cluster", "queue"},
-    {"script", "command", "framework", "workdir"},
-    {"data", "checkpoints", "logs", "workdir", "cluster", "queue", "instance_type"},
-    {"env", "parameters", "secrets"},
-    {"ssh", "srun", "launcher", "framework", "software"},
-    {"preflight", "software", "nodes", "cluster"},
-)
-
-
 def independent(found: Iterable[Problem], wrong: Sequence[Problem]) -> Iterator[Problem]:
     """The errors in `found` that do not follow from the problems `wrong` of the spec itself."""
     paths = [problem.path for problem in wrong]
-    keys = {_key(path) for path in paths} | {meant for one in wrong if (meant := _meant(one))}
+    topics = {topic for one in wrong for path in (one.path, one.meant) for topic in _topics(path)}
     for problem in found:
-        key = _key(problem.path)
-        if problem.warning or not key or any(_is_related(problem.path, path) for path in paths):
+        if problem.warning or not problem.path or topics & _topics(problem.path):
             continue
-        if not any(key in group and keys & group for group in _TOGETHER):
+        if not any(_is_related(problem.path, path) for path in paths):
             yield problem
 
 
-def _key(path: str) -> str:
-    return re.split(r"[.\[]", path, maxsplit=1)[0]
-
-
-def _meant(problem: Problem) -> str:
-    """The known key that an unknown key probably stands for."""
-    found = re.match(r"(?:did you mean|write) (\w+)", problem.hint)
-    return found[1] if found else ""
+def _topics(path: str) -> set[Topic]:
+    """The topics of the key at the top: problems of a wrong key's topics may follow from it."""
+    name = re.split(r"[.\[]", path, maxsplit=1)[0]
+    if name in Experiment.model_fields:
+        key = known_keys(Experiment)[name]
+    else:
+        key = option_models().key(name) if name else None
+    return set(key.belongs_with) if key else set()
 
 
 def _is_related(path: str, other: str) -> bool:

@@ -37,7 +37,9 @@ from clusterjobs.sites.folders import (
 )
 from clusterjobs.sites.values import load_site
 from clusterjobs.spec.defaults import KEY, BaseFile, Queues
+from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.load import Below, Spec, load_points, load_spec
+from clusterjobs.spec.model import SpecModel, known_keys
 from clusterjobs.spec.need_references import NeededValues, Step, check_circle
 
 _MAX_NEEDED, _MAX_DEPTH = 100, 20  # each level takes about 20 calls of functions
@@ -201,22 +203,17 @@ def _blocks(path: pathlib.Path) -> bool:
 # The content hash of a spec: it covers what the ranks compute, but not scheduling keys.
 
 
-# Keys that decide when, where and under which name a job runs, not what it computes.
-_SCHEDULING = frozenset(
-    (
-        *("extends", "logs", "name", "needs", "preflight", "queue", "report", "restarts"),
-        *("sbatch", "sweep", "time_limit"),
-    )
-)
-
-
-def content_hash(values: Mapping[str, Any], configs: Mapping[str, str]) -> str:
+def content_hash(
+    values: Mapping[str, Any], configs: Mapping[str, str], options: type[SpecModel] | None = None
+) -> str:
     """16 hex digits of the merged spec with its references expanded, and of its config files.
 
-    `configs`: name -> text of the program's own config files. A completed job with another content
-    has to run again.
+    `configs`: name -> text of the program's own config files. `options`: the framework's keys. A
+    completed job with another content has to run again.
     """
-    kept: Any = {key: value for key, value in values.items() if key not in _SCHEDULING}
+    known = {**known_keys(Experiment), **(known_keys(options) if options else {})}
+    scheduling = {name for name, key in known.items() if key and key.schedules}
+    kept: Any = {key: value for key, value in values.items() if key not in scheduling}
     # Without config files, the hash is that of jobs which earlier versions have recorded.
     whole = [kept, dict(configs)] if configs else kept
     text = json.dumps(whole, sort_keys=True, separators=(",", ":"), default=str)
@@ -246,7 +243,8 @@ class OwnConfigs:
 
     def content(self, loaded: Spec) -> str:
         """The content hash of a spec or point."""
-        return content_hash(loaded.expanded, self.texts(loaded))
+        options = type(loaded.options) if loaded.options else None
+        return content_hash(loaded.expanded, self.texts(loaded), options)
 
 
 def _read(names: tuple[str, ...], folders: tuple[pathlib.Path, ...]) -> dict[str, str]:

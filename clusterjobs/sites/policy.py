@@ -14,7 +14,6 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 
 from clusterjobs.errors import InputError, Location, Problem, did_you_mean, in_order, one_problem
 from clusterjobs.slurm.time import is_slurm_time, seconds_of
-from clusterjobs.spec.experiment import PreflightCheck
 from clusterjobs.spec.field_types import (
     Count,
     CountOrNone,
@@ -23,6 +22,7 @@ from clusterjobs.spec.field_types import (
     scalar_text,
 )
 from clusterjobs.spec.key_names import UnknownKeyError, check_key
+from clusterjobs.spec.keys.preflight import PreflightCheck
 from clusterjobs.spec.model import OptionModels, SpecModel
 from clusterjobs.spec.validate import check_model
 from clusterjobs.yaml import document as yaml_document

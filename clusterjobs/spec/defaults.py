@@ -15,7 +15,7 @@ from clusterjobs.spec.expand_references import expanded_text
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.key_names import slurm_name
 from clusterjobs.spec.keys.sweep import KEY as SWEEP
-from clusterjobs.spec.layers import Layer, Merged, Origin, Role, Source, merge
+from clusterjobs.spec.layers import Layer, Merged, Origin, Role, Source, lists_to_add_to, merge
 from clusterjobs.spec.model import OptionModels
 from clusterjobs.spec.secrets import find_secrets
 from clusterjobs.spec.settings import Setting, apply_setting
@@ -267,7 +267,7 @@ def value_problems(defaults: Defaults, option_models: OptionModels) -> list[Prob
     found: list[Problem] = []
     for layer in defaults.sections():
         problems: list[Problem] = []
-        merged = merge([layer], problems)
+        merged = merge([layer], lists_to_add_to(option_models), problems)
         validate(_without_references(merged.data), merged.source, option_models, problems)
         found += (one for one in problems if not _is_for_the_spec(one))
     return in_order(found)
@@ -336,14 +336,15 @@ class Selection:
         specs: Sequence[Layer],
         settings: Sequence[Setting],
         queues: ReadQueues,
+        option_models: OptionModels,
     ) -> None:
         self._defaults, self._specs, self._read_queues = defaults, specs, queues
-        self.settings = settings
+        self.settings, self._option_models = settings, option_models
 
     def with_settings(self, settings: Sequence[Setting]) -> Selection:
         """The same with more settings."""
         every = [*self.settings, *settings]
-        return Selection(self._defaults, self._specs, every, self._read_queues)
+        return Selection(self._defaults, self._specs, every, self._read_queues, self._option_models)
 
     def depends_on(self, settings: Sequence[Setting], merged: Merged) -> bool:
         """Whether the settings may change which layers apply to what is merged without them."""
@@ -371,7 +372,10 @@ class Selection:
         return written or any(one.path[0] == SWEEP for one in self.settings)
 
     def _merged(self, layers: Sequence[Layer], problems: list[Problem]) -> Merged:
-        merged = merge(layers, problems)
+        written = [one.value.get("framework") for one in layers if isinstance(one.value, dict)]
+        written += [one.value for one in self.settings if one.path == ("framework",)]
+        framework = next((one for one in reversed(written) if one is not None), None)
+        merged = merge(layers, lists_to_add_to(self._option_models, framework), problems)
         for setting in self.settings:
             merged = apply_setting(merged, setting, problems)
         return merged

@@ -1,7 +1,4 @@
-"""Replaces the references `{{ name }}` of a merged spec by the values that they name.
-
-It must not know the meaning of any key, except that code holds no references.
-"""
+"""Replaces the references `{{ name }}` of a merged spec by the values that they name."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from typing import Any
 
 from clusterjobs.diagnostics import Locator
 from clusterjobs.errors import Problem, nearest
+from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.known_references import (
     DERIVED,
     check_place,
@@ -19,6 +17,7 @@ from clusterjobs.spec.known_references import (
     point_value,
     role_address,
 )
+from clusterjobs.spec.model import SpecModel, TopLevelKeys, keys_below
 from clusterjobs.spec.need_references import KEY as NEEDS
 from clusterjobs.spec.need_references import NeededValues, NeedReader, needed_value, no_needs
 from clusterjobs.spec.references import (
@@ -31,11 +30,6 @@ from clusterjobs.spec.references import (
 )
 from clusterjobs.yaml.document import Path, dotted, look_at
 
-# References in code are not expanded: the value would be executed.
-_CODE: tuple[Path, ...] = (("setup",), ("software", "setup"))
-# They become config files, which hold no shell variables; those of gpt-neox have all of the spec.
-_IN_CONFIG_FILES = ("ds_config", "neox")
-_WHOLLY_IN_CONFIG_FILES = ("gpt-neox",)
 _MAX_REFERENCES = 50
 _HINT = "write the value instead"
 
@@ -46,30 +40,34 @@ def expand_references(
     problems: list[Problem],
     only: str | None = None,
     read_need: NeedReader = no_needs,
+    options: type[SpecModel] | None = None,
 ) -> Any:
     """`data` with its references expanded, also in the values that they name.
 
-    `only`: what is at this key, instead of all data.
+    `only`: what is at this key, instead of all data. `options`: the framework's keys.
     """
+    keys = {**keys_below(Experiment), **(keys_below(options) if options else {})}
 
     def read(spec: str, index: int) -> NeededValues:
         return read_need(spec, source.locate((NEEDS, index)))
 
     values, literal = _Values(data, read), _Values(data, read, literal=True)
-    if data.get("framework") in _WHOLLY_IN_CONFIG_FILES:
+    if options and issubclass(options, TopLevelKeys) and options.writes_files:
         values = literal
 
     def walk(value: Any, path: Path) -> Any:
-        if path in _CODE:
-            return value
+        if path in keys and keys[path].references == "none":
+            return value  # code: a value would be executed
         if isinstance(value, dict):
             return {key: walk(item, (*path, key)) for key, item in value.items()}
         if isinstance(value, list):
             return [walk(item, (*path, index)) for index, item in enumerate(value)]
         if not isinstance(value, str) or "{{" not in value:
             return value
+        known = keys.get(path[:1])
+        in_file = known is not None and known.writes_file
         try:
-            found = expand(value, (literal if path[0] in _IN_CONFIG_FILES else values).find)
+            found = expand(value, (literal if in_file else values).find)
             check_place(path, found, lambda name: values.way(value, name))
             return found
         except BadReferenceError as error:

@@ -25,6 +25,7 @@ from clusterjobs.slurm.time import is_slurm_time, seconds_of
 from clusterjobs.spec.references import as_text, has_variable, show
 from clusterjobs.spec.reserved_names import environment_name, parameter_name
 
+MAX_ITEMS = 500  # of lists whose items are compared with each other
 MAX_NAME_BYTES = 200  # a file name has at most 255 bytes, and the log's name also has the job id
 MAX_FILE_NAME_BYTES = 255
 MAX_PATH_BYTES = 4_000  # PATH_MAX is 4,096, and the script appends to some paths

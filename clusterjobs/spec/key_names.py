@@ -1,19 +1,17 @@
-"""Dotted keys of a spec, `sbatch.account`, as another file names them: which exist.
-
-It knows the models of a spec; it must not know what a key is named for.
-"""
+"""Names of keys: dotted ones, `sbatch.account`, former ones, and those of options of sbatch."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from clusterjobs.diagnostics import Locator
 from clusterjobs.errors import Location, Problem, did_you_mean, nearest
 from clusterjobs.slurm.options import Program, known_options
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.model import OptionModels, SpecModel
+from clusterjobs.spec.model import OptionModels, SpecModel, keys_below, known_keys
 from clusterjobs.yaml.document import Path, dotted
 
 # ------------------------------------------------------------------ renamed keys
@@ -23,23 +21,22 @@ from clusterjobs.yaml.document import Path, dotted
 
 def renamed_key(path: Path, data: Mapping[str, Any], source: Locator) -> Problem | None:
     """The problem of the unknown key at `path`, if it is the old name of another key."""
-    if path == ("logs_export",):
-        new, instead = "logs.export", _logs(data, source)
-    elif path[0] == "data" and path[-1] == "check":
-        new, instead = "verify", f"verify: {written_value(source.locate(path))}"
-    else:
+    old = ".".join(step for step in path if isinstance(step, str))
+    keys = keys_below(Experiment)
+    new = next((one for one, key in keys.items() if key.renamed_from == old), None)
+    if new is None:
         return None
-    return Problem(
-        f"{path[-1]} is now {new}", source.locate_key(path), dotted(path), f"write {instead}"
-    )
-
-
-def _logs(data: Mapping[str, Any], source: Locator) -> str:
-    export = written_value(source.locate(("logs_export",)))
-    if not isinstance(data.get("logs"), str):
-        return f"logs: {{export: {export}}}"
-    path = written_value(source.locate(("logs",)))
-    return f"logs: {{path: {path}, export: {export}}}, in place of both keys"
+    section, last, value = str(new[0]), new[-1], written_value(source.locate(path))
+    if len(new) == len(old.split(".")):
+        name, instead = str(last), f"{last}: {value}"
+    else:
+        name, instead = dotted(new), f"{section}: {{{last}: {value}}}"
+        if isinstance(data.get(section), str):  # short for the section's first key
+            first = next(one[-1] for one in keys if one[:-1] == (section,))
+            short = f"{first}: {written_value(source.locate((section,)))}"
+            instead = f"{section}: {{{short}, {last}: {value}}}, in place of both keys"
+    what, where = f"{path[-1]} is now {name}", source.locate_key(path)
+    return Problem(what, where, dotted(path), f"write {instead}", meant=section)
 
 
 def written_value(where: Location) -> str:
@@ -59,45 +56,36 @@ def written_value(where: Location) -> str:
 # Options of sbatch written as keys of the spec: `partition` is `queue`, `account` is in `sbatch`.
 
 
-# Slurm's option -> the key of the spec, where both take the same value.
-_SAME_VALUE = {
-    "partition": "queue",
-    "nodes": "nodes",
-    "time": "time_limit",
-    "job-name": "name",
-    "gpus-per-node": "gpus_per_node",
-    "ntasks-per-node": "ranks_per_node",
-    "tasks-per-node": "ranks_per_node",
-    "cpus-per-task": "cpus_per_task",
-    "chdir": "workdir",
-    "wrap": "command",
-    "walltime": "time_limit",
-}
-# Slurm's option -> what to write instead.
-_OTHER_VALUE = {
-    "gpus": "gpus_per_node, the GPUs of each node",
-    "gres": "gpus_per_node, the GPUs of each node",
-    "gpus-per-task": "gpus_per_node, the GPUs of each node",
-    "gpus-per-socket": "gpus_per_node, the GPUs of each node",
-    "cpus-per-gpu": "cpus_per_task, the CPUs of each rank",
-    "ntasks": "nodes and ranks_per_node",
-    "ntasks-per-gpu": "ranks_per_node",
-    "output": "logs, a folder",
-    "error": "logs, a folder",
-    "container": "software: {container: {runtime: pyxis, image: /fsx/images/pytorch.sqsh}}",
-    "export": "env: {NAME: value}",
-    "signal": "restarts: {signal: USR1}",
-    "parsable": "nothing: clusterjobs submit prints the job's id",
-    "test-only": "it when you submit: sbatch --test-only generated/job.sh",
-}
-# Options that a spec may also set in `sbatch`.
-_ALSO_OPTIONS = ("output", "error", "signal")
+class Owner(NamedTuple):
+    """The key of the spec that has an option's value, and what to write instead of the option.
+
+    `instead`: "" if both have the same value. `also_option`: `sbatch` may have the option, too.
+    """
+
+    key: str
+    instead: str
+    also_option: bool
+
+
+@functools.cache
+def owners_of_options() -> Mapping[str, Owner]:
+    """Option of sbatch -> its owner."""
+    found: dict[str, Owner] = {}
+    for name, key in known_keys(Experiment).items():
+        if key:
+            same = [*key.options, *([key.directive] if key.directive else [])]
+            found |= {option: Owner(name, "", False) for option in same}
+            found |= {option: Owner(name, text, False) for option, text in key.instead_of.items()}
+            found |= {option: Owner(name, text, True) for option, text in key.beside.items()}
+    return found
 
 
 def key_of_option(option: str) -> str | None:
     """What a spec has in place of the option, `queue`; None if it may set the option itself."""
-    key = _SAME_VALUE.get(option) or _OTHER_VALUE.get(option)
-    return None if option in _ALSO_OPTIONS else key
+    owner = owners_of_options().get(option)
+    if owner is None or (owner.also_option and option in known_options("sbatch").takes_value):
+        return None
+    return owner.instead or owner.key
 
 
 def slurm_name(path: Path, source: Locator) -> Problem | None:
@@ -106,16 +94,14 @@ def slurm_name(path: Path, source: Locator) -> Problem | None:
         return None
     options, option = known_options("sbatch"), str(path[0]).replace("_", "-")
     option, value = options.short.get(option, option), written_value(source.locate(path))
-    if key := _SAME_VALUE.get(option):
-        hint = f"write {key}: {value}"
-    elif instead := _OTHER_VALUE.get(option):
-        hint = f"write {instead}"
+    if owner := owners_of_options().get(option):
+        meant, hint = owner.key, f"write {owner.instead or f'{owner.key}: {value}'}"
     elif option in options.takes_value:
-        hint = f"write sbatch: {{{option}: {value}}}"
+        meant, hint = "sbatch", f"write sbatch: {{{option}: {value}}}"
     else:
         return None
     what = f"{path[0]} is an option of sbatch, not a key of the spec"
-    return Problem(what, source.locate_key(path), dotted(path), hint)
+    return Problem(what, source.locate_key(path), dotted(path), hint, meant=meant)
 
 
 _MISSPELT = 0.8  # a less similar option may be one of a plugin

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from clusterjobs.errors import did_you_mean
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.model import known_keys
 from clusterjobs.spec.references import BadReferenceError, variable, variable_names
 from clusterjobs.spec.reserved_names import RESERVED_NAMES, is_of_the_script
 from clusterjobs.yaml.document import Path
@@ -114,15 +116,10 @@ DERIVED: Mapping[str, tuple[str, ...]] = {
 }
 NODE_RANK = "CLUSTERJOBS_NODE_RANK"  # the shell variable of {{ job.node_rank }}
 
-_OF_THE_RANKS = ("args", "command", "prefix", "env")
-AFTER_THE_PLAN = (  # read when all derived values are known
-    *_OF_THE_RANKS,
-    "before",
-    "after",
-    "sidecars",
-    "roles",
-    "checkpoints",
-)
+_REFERENCES = {name: key.references for name, key in known_keys(Experiment).items() if key}
+# Keys that only the ranks read, and keys that are read when all derived values are known.
+OF_THE_RANKS = tuple(name for name, one in _REFERENCES.items() if one == "ranks")
+AFTER_THE_PLAN = tuple(name for name, one in _REFERENCES.items() if one in ("plan", "ranks"))
 _MARK = re.compile("\0([a-z_]+):=\0")
 _BY_MARK = {name.replace(".", "_"): name for name in DERIVED}
 
@@ -160,11 +157,11 @@ def check_place(path: Path, value: Any, way: Callable[[str], list[str]]) -> None
             "the address of a role cannot be used here: this key is read before it is known",
             f"use it in {_list(AFTER_THE_PLAN)}",
         )
-    if NODE_RANK in variable_names(value) and key not in _OF_THE_RANKS:
+    if NODE_RANK in variable_names(value) and key not in OF_THE_RANKS:
         raise BadReferenceError(
             "job.node_rank differs on each node: "
             "it can be used only in the command and env of the ranks",
-            f"use it in {_list(_OF_THE_RANKS)}; other commands can read $SLURM_NODEID",
+            f"use it in {_list(OF_THE_RANKS)}; other commands can read $SLURM_NODEID",
         )
 
 

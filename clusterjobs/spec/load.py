@@ -185,7 +185,7 @@ def _read(
     names = below.clusters() if below.defaults else ()
     defaults = [load_defaults(text, file, names, option_models) for file, text in below.defaults]
     items = [read_setting(item, number) for number, item in enumerate(settings, 1)]
-    selection = Selection(defaults[::-1], specs, items, below.queues)
+    selection = Selection(defaults[::-1], specs, items, below.queues, option_models)
     found = _without_unset_sweep(selection.layered())
     if secrets := find_secrets(found.merged.data, found.merged.source):
         raise InputError(secrets)
@@ -242,7 +242,8 @@ class _Read:
         `needs_rest`: with what is left without the wrong values, which takes time.
         """
         source, problems = found.merged.source, found.problems
-        data = expand_references(data, source, problems, read_need=self._read_need)
+        options = self._option_models.of_framework(data.get("framework"))
+        data = expand_references(data, source, problems, read_need=self._read_need, options=options)
         wanted = {**data, KEY: sweep} if sweep else data
         valid = validate(wanted, source, self._option_models, problems)
         if problems or valid.experiment is None:

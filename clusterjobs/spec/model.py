@@ -1,14 +1,66 @@
-"""The base of all models of a spec: what pydantic is asked for everywhere.
-
-It knows pydantic's options; it must not know any key of a spec.
-"""
+"""The base of all models of a spec, and what is known of each of its keys."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
+
+from clusterjobs.yaml.document import Path
+
+# What keys are checked against each other for: if one is wrong, others of its topics may only
+# seem wrong.
+Topic = Literal["size", "time", "program", "storage", "variables", "launch", "nodes"]
+
+
+class Key(NamedTuple):
+    """What is known of a key of the spec beside its type: `Annotated[Count, Key(...)]`.
+
+    `doc`: the meaning, in Markdown. `example`: a value in YAML. `unit`: of a number, unless the
+    key's name says it. `default_is`: the default in words, if it is not the model's own value.
+    `see`: a page of docs/, with an anchor.
+
+    `schedules`: the key decides only when, where and under which name a job runs, and not what the
+    ranks compute. Every key at the top of a spec must answer: without it, the key is part of the
+    content hash, so that a changed value runs finished points of a sweep again.
+
+    `adds_to`: layers of a spec can add to the list; "lines": it may also be a block of text.
+    `belongs_with`: topics, see `Topic`.
+    `references`: which references its value may contain. "spec": to values of the spec; "plan":
+    to derived values, too; "ranks": also to the node's rank; "none": the value is code.
+    `writes_file`: the value becomes a config file, which has no shell variables.
+    `allows_null`: null is a value in it, too.
+    `is_section`: a key of it that is written at the top of a spec probably belongs into it.
+    `fixed_in_sweep`: why the key is the same for all points of a sweep, and what to write instead.
+    `renamed_from`: its former path.
+
+    `directive`: the option of sbatch that gets the value as it is, without any other code.
+    `options`: options of sbatch that have the same value; a spec cannot set these itself.
+    `instead_of`: such options that the key replaces with another value -> what to write.
+    `beside`: options that a spec may also set -> what to write; "" for the same value.
+    """
+
+    doc: str
+    example: str
+    schedules: bool | None = None
+    unit: str = ""
+    default_is: str = ""
+    see: str = ""
+    adds_to: Literal["", "items", "lines"] = ""
+    belongs_with: tuple[Topic, ...] = ()
+    references: Literal["none", "spec", "plan", "ranks"] = "spec"
+    writes_file: bool = False
+    allows_null: bool = False
+    is_section: bool = False
+    fixed_in_sweep: tuple[str, str] | None = None
+    renamed_from: str = ""
+    directive: str = ""
+    options: tuple[str, ...] = ()
+    instead_of: Mapping[str, str] = MappingProxyType({})
+    beside: Mapping[str, str] = MappingProxyType({})
 
 
 class SpecModel(BaseModel):
@@ -18,6 +70,55 @@ class SpecModel(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+
+class TopLevelKeys(SpecModel):
+    """Keys at the top of a spec. A class without `schedules` of each key cannot be imported.
+
+    `writes_files`: all values of a spec with these keys become config files: `Key.writes_file`.
+    """
+
+    writes_files: ClassVar[bool] = False
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_kwargs: Any) -> None:
+        for name, key in known_keys(cls).items():
+            if key is None or key.schedules is None:
+                raise TypeError(
+                    f"{cls.__module__}.{cls.__name__}.{name}: does this key change what the ranks "
+                    "compute? Write Key(..., schedules=False) if it does, or schedules=True if it "
+                    "only decides when, where and under which name a job runs"
+                )
+
+
+def known_keys(model: type[SpecModel]) -> dict[str, Key | None]:
+    """Name in the spec -> what is known of the key; None for a key without a `Key`."""
+    return {
+        field.alias or name: next((one for one in field.metadata if isinstance(one, Key)), None)
+        for name, field in model.model_fields.items()
+    }
+
+
+def models_in(annotation: Any) -> Iterator[type[SpecModel]]:
+    """The models in a type: of a mapping, of the items of a list, or of mappings with names."""
+    if isinstance(annotation, type) and issubclass(annotation, SpecModel):
+        yield annotation
+    for inner in getattr(annotation, "__args__", ()):
+        yield from models_in(inner)
+
+
+@functools.cache
+def keys_below(model: type[SpecModel]) -> Mapping[Path, Key]:
+    """Path -> key of all keys in a model, without indexes and names that the user chooses."""
+    found: dict[Path, Key] = {}
+    for (name, key), field in zip(
+        known_keys(model).items(), model.model_fields.values(), strict=True
+    ):
+        if key:
+            found[name,] = key
+        for inner in models_in(field.annotation):
+            found |= {(name, *path): one for path, one in keys_below(inner).items()}
+    return found
 
 
 # ------------------------------------------------------------------ option models
@@ -42,3 +143,12 @@ class OptionModels(NamedTuple):
         for name, options in self.launchers.items():
             if options:
                 yield name, options
+
+    def of_framework(self, name: object) -> type[SpecModel] | None:
+        """The model of a framework's keys; None if it has none, or `name` is no framework."""
+        return self.frameworks.get(name) if isinstance(name, str) else None
+
+    def key(self, name: str) -> Key | None:
+        """What is known of a framework's key. Loads frameworks until one has it."""
+        models = filter(None, self.frameworks.values())
+        return next((key for one in models if (key := keys_below(one).get((name,)))), None)

@@ -1,7 +1,4 @@
-"""`--set key=value`: changes of a merged spec from the command line, with their positions.
-
-It must not know the meaning of any key.
-"""
+"""`--set key=value`: changes of a merged spec from the command line, with their positions."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from typing import Any, NamedTuple
 
 from clusterjobs.counted import counted
 from clusterjobs.errors import InputError, Location, Problem, one_problem
-from clusterjobs.spec.layers import LISTS, Layer, Merged, Origin, Role, Source, add_to_list
+from clusterjobs.spec.layers import Layer, Merged, Merging, Origin, Role, Source, add_to_list
 from clusterjobs.yaml import document as yaml_document
 from clusterjobs.yaml.document import Path
 
@@ -96,17 +93,18 @@ def _step(part: str) -> str | int:
 
 def apply_setting(merged: Merged, setting: Setting, problems: list[Problem]) -> Merged:
     """The merged spec with one value set; missing mappings are made. Raises InputError."""
-    change = _Change(setting, problems)
+    change = _Change(setting, Merging(merged.lists, problems))
     data, origin = change.applied(merged.data, merged.source.root, 0)
-    added = {setting.path} if setting.path in LISTS and isinstance(setting.value, dict) else set()
-    return Merged(data, Source(origin), merged.added | added)
+    added = {setting.path} if change.adds_to_list else set()
+    return Merged(data, Source(origin), merged.added | added, merged.lists)
 
 
 class _Change:
     """Puts the value of a setting into data, and its origin into a copy of the origins."""
 
-    def __init__(self, setting: Setting, problems: list[Problem]) -> None:
-        self.setting, self.problems = setting, problems
+    def __init__(self, setting: Setting, merging: Merging) -> None:
+        self.setting, self.merging = setting, merging
+        self.adds_to_list = setting.path in merging.lists and isinstance(setting.value, dict)
         self.layer = Layer(setting.role, setting, setting.value)
 
     def applied(self, data: Any, origin: Origin, depth: int) -> tuple[Any, Origin]:
@@ -132,11 +130,10 @@ class _Change:
 
     def _last(self, data: Any, origin: Origin) -> tuple[Any, Origin]:
         path, own = self.setting.path, Origin(self.layer, self.setting.path)
-        if path not in LISTS or not isinstance(self.setting.value, dict):
+        if not self.adds_to_list:
             return self.setting.value, own
         below = [] if data is None else data
-        added = add_to_list(below, origin, self.setting.value, own, path, self.problems)
-        return added.resolved(path)
+        return add_to_list(below, origin, self.setting.value, own, path, self.merging).resolved()
 
     def _no_such_value(self, data: Any, depth: int) -> InputError:
         path = self.setting.path

@@ -1,7 +1,4 @@
-"""Reads the `sweep:` of a merged spec: its points, and the settings that each of them makes.
-
-It knows which keys may be swept; it must not know how a spec is validated or planned.
-"""
+"""Reads the `sweep:` of a merged spec: its points, and the settings that each of them makes."""
 
 from __future__ import annotations
 
@@ -13,10 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from clusterjobs.diagnostics import Diagnostics, Locator
 from clusterjobs.errors import Problem, in_order
 from clusterjobs.spec.expand_references import expand_references, expanded_text
+from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.key_names import UnknownKeyError, check_key
+from clusterjobs.spec.keys.job import EXTENDS
 from clusterjobs.spec.keys.sweep import KEY, Sweep
 from clusterjobs.spec.layers import Merged
-from clusterjobs.spec.model import OptionModels, SpecModel
+from clusterjobs.spec.model import OptionModels, SpecModel, known_keys
 from clusterjobs.spec.points import Point, SweptValue, make_points
 from clusterjobs.spec.references import POINT_VARIABLES, is_absolute, show, variable, variable_names
 from clusterjobs.spec.settings import Setting, path_of
@@ -29,22 +28,6 @@ if TYPE_CHECKING:
 
 # Sections with keys and values of the points: references in these are expanded in each point.
 _SECTIONS = ("grid", "zip", "random", "include", "exclude")
-
-_NOT_SWEPT = {
-    "name": (
-        "all points have the name of the spec",
-        "the name of a point is {{ point.name }}",
-    ),
-    "cluster": ("a sweep runs on one cluster", "write a spec for each cluster"),
-    "logs": ("the folders of all points are in one folder", "remove it"),
-    "sweep": ("a sweep cannot change itself", "remove it"),
-    "needs": ("all points need the same jobs", "remove it"),
-    "extends": ("all points extend the same files", "sweep the keys that the files set"),
-    "parameters": (
-        "parameters are set at submission, for all points",
-        "sweep the key that refers to the parameter",
-    ),
-}
 
 
 class SweptSpec(NamedTuple):
@@ -119,8 +102,9 @@ def _about(key: str, option_models: OptionModels) -> tuple[str, str] | None:
     """Why this key cannot be swept, and what to do; None if it can be."""
     path = path_of(key)
     first = str(path[0])
-    if first in _NOT_SWEPT:
-        why, hint = _NOT_SWEPT[first]
+    known = EXTENDS if first == "extends" else known_keys(Experiment).get(first)
+    if known and known.fixed_in_sweep:
+        why, hint = known.fixed_in_sweep
         return f"{first} cannot be swept: {why}", hint
     if (plain := ".".join(map(str, path))) != key:  # args.01, beside args.1
         return f"this is the key {plain}", f"write {plain}"

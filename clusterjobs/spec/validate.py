@@ -1,7 +1,4 @@
-"""Validation of a spec's data by the models: each pydantic error becomes a Problem.
-
-It knows pydantic's errors and the spec's positions; it must not know the meaning of any key.
-"""
+"""Validation of a spec's data by the models: each pydantic error becomes a Problem."""
 
 from __future__ import annotations
 
@@ -13,10 +10,10 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError, create_model
 
 from clusterjobs.diagnostics import Locator
-from clusterjobs.errors import Problem, did_you_mean
+from clusterjobs.errors import Problem, did_you_mean, nearest
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.key_names import renamed_key, slurm_name, written_value
-from clusterjobs.spec.model import OptionModels, SpecModel
+from clusterjobs.spec.model import OptionModels, SpecModel, keys_below, known_keys, models_in
 from clusterjobs.spec.references import as_text
 from clusterjobs.yaml.document import Path, dotted
 
@@ -36,9 +33,8 @@ def validate(
 
     If the framework is unknown, the keys of all frameworks pass: one mistake, one message.
     """
-    written = data.get("framework")
-    framework = written if isinstance(written, str) else ""
-    model = option_models.frameworks.get(framework)
+    framework = str(data.get("framework"))
+    model = option_models.of_framework(framework)
     own = set(model.model_fields) if model else set()
     launchers = {
         key: found
@@ -63,7 +59,10 @@ def validate(
     if framework in option_models.frameworks:
         problems += [_foreign_problem(key, framework, source, option_models) for key in foreign]
     reported = {problem.path for problem in problems}
-    required = {key: value for key, value in data.items() if key not in _NULL_IS_A_VALUE}
+    known = {**known_keys(Experiment), **(known_keys(model) if model else {})}
+    known |= {key: option_models.key(key) for key in foreign}
+    with_null = {name for name, key in known.items() if key and key.allows_null}
+    required = {name: item for name, item in data.items() if name not in with_null}
     nulls = [path for path in _nulls(required, ()) if dotted(path) not in reported]
     problems += [_null_problem(path, source) for path in nulls]
     return Validated(experiment, options, of_launchers)
@@ -84,10 +83,6 @@ def check_model(
     nulls = [path for path in _nulls(data, ()) if dotted(path) not in reported]
     problems += [_null_problem(path, source) for path in nulls]
     return found
-
-
-# Where null is valid: in JSON, and for a secret, which then comes from the environment.
-_NULL_IS_A_VALUE = ("ds_config", "secrets")
 
 
 def _nulls(value: Any, path: Path) -> Iterator[Path]:
@@ -176,16 +171,17 @@ def _problem_of(
         if is_spec and (other := renamed_key(path, data, source) or slurm_name(path, source)):
             return other
         further = [*more_keys, "extends"] if more_keys is not None and len(path) == 1 else []
-        known = [*_known_keys(model, path[:-1]), *further]
+        known = sorted([*known_keys(_model_at(model, path[:-1]) or model), *further])
         name, colon, value = str(path[-1]).partition(":")
-        hint = did_you_mean(str(path[-1]), sorted(known))
+        hint, meant = did_you_mean(str(path[-1]), known), nearest(str(path[-1]), known) or ""
         if colon and name in known:  # `{micro:8}` is one word of YAML
             hint = f"write a space after the colon: {name}: {value or '...'}"
-        elif is_spec and len(path) == 1 and (section := _section_of(name, model)):
+        elif is_spec and len(path) == 1 and (section := _section_of(name)):
             where, beside = source.locate(path), source.locate_key(path).line
             written = written_value(where) if where.line == beside else "..."
-            hint = f"write {section}: {{{name}: {written}}}"
-        return Problem(f"unknown key {path[-1]}", source.locate_key(path), dotted(path), hint)
+            hint, meant = f"write {section}: {{{name}: {written}}}", section
+        what, at_key = f"unknown key {path[-1]}", source.locate_key(path)
+        return Problem(what, at_key, dotted(path), hint, meant=meant)
     is_key = "[key]" in detail["loc"]
     where = source.locate_key(path) if is_key else source.locate(path)
     what, hint = _describe(kind, detail)
@@ -256,18 +252,12 @@ def _path_of(loc: tuple[str | int, ...], data: Any) -> Path:
     return tuple(path)
 
 
-_SECTIONS = ("software", "batch", "parallel", "model", "checkpoints", "restarts", "logs")
-
-
-def _section_of(name: str, model: type[SpecModel]) -> str | None:
+def _section_of(name: str) -> str | None:
     """The one section that has the key: `software` of `modules`; None if there are several."""
-    found = [section for section in _SECTIONS if name in _known_keys(model, (section,))]
+    keys = keys_below(Experiment)
+    sections = [path[0] for path, key in keys.items() if key.is_section]
+    found = [str(section) for section in sections if (section, name) in keys]
     return found[0] if len(found) == 1 else None
-
-
-def _known_keys(model: type[SpecModel], path: Path) -> Iterator[str]:
-    for name, field in (_model_at(model, path) or model).model_fields.items():
-        yield field.alias or name
 
 
 def _model_at(model: type[SpecModel], path: Path) -> type[SpecModel] | None:
@@ -276,14 +266,5 @@ def _model_at(model: type[SpecModel], path: Path) -> type[SpecModel] | None:
     for step in path:
         fields = (found or model).model_fields
         if step in fields:  # not an index of a list, nor a name that the user chose
-            found = _model_in(fields[str(step)].annotation) or found
+            found = next(models_in(fields[str(step)].annotation), found)
     return found
-
-
-def _model_in(annotation: Any) -> type[SpecModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, SpecModel):
-        return annotation
-    for inner in getattr(annotation, "__args__", ()):
-        if found := _model_in(inner):
-            return found
-    return None

@@ -16,7 +16,7 @@ from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.launchers import LAUNCHERS, Launcher
 from clusterjobs.launchers.base import RUNTIMES
 from clusterjobs.registry import Registry, forget_installed
-from clusterjobs.spec.experiment import Container
+from clusterjobs.spec.keys.container import Container
 
 LISTS_NAMES = """
 import json, sys

@@ -17,7 +17,7 @@ from clusterjobs.errors import InputError, Location
 from clusterjobs.frameworks import option_models
 from clusterjobs.spec.defaults import BaseFile, Queues
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.layers import LISTS
+from clusterjobs.spec.layers import lists_to_add_to
 from clusterjobs.spec.load import Below, Spec, load_spec
 from clusterjobs.yaml.document import dotted
 
@@ -241,7 +241,7 @@ def test_lines_are_put_before_and_after_those_of_other_layers(
 _ITEMS = {"data": {"source": "/a", "target": "/b"}, "mounts": "/a:/a"}
 
 
-@pytest.mark.parametrize("path", [path for path in LISTS if path != ("configs",)])
+@pytest.mark.parametrize("path", lists_to_add_to(option_models(), "command"))
 def test_every_list_can_be_added_to(path: tuple[str, ...]) -> None:
     item = _ITEMS.get(path[-1], "echo")
     words: Any = {"prepend": [item]}
@@ -259,15 +259,14 @@ def test_every_list_can_be_added_to(path: tuple[str, ...]) -> None:
     assert (first, second) == (FILES[0], "exp.yaml")
 
 
-def test_the_lists_are_those_of_the_spec() -> None:
-    """A new key with a list is added to LISTS, or here, where adding makes no sense."""
+def test_all_lists_of_a_spec_can_be_added_to_unless_it_makes_no_sense() -> None:
     lists = {
         name
         for name, field in Experiment.model_fields.items()
         if str(field.annotation).startswith("tuple")
     }
     one_command, of_one_spec = {"prefix", "command"}, {"needs"}
-    own = {path[0] for path in LISTS if len(path) == 1} - {"configs"}  # a framework's
+    own = {path[0] for path in lists_to_add_to(option_models(), "command") if len(path) == 1}
     assert lists - one_command - of_one_spec == own
 
 

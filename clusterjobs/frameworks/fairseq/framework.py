@@ -4,10 +4,8 @@ The world size is always given: if fairseq infers it, each rank may train a mode
 exit with 0. Source: fairseq 0.12, fairseq/distributed/utils.py and fairseq_cli/train.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks.base import (
@@ -35,7 +33,7 @@ from clusterjobs.frameworks.fairseq.settings import (
 )
 from clusterjobs.frameworks.megatron.foreseen import Flags
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
 
 # ------------------------------------------------------------------ foreseen
 #
@@ -108,10 +106,18 @@ def foreseen(experiment: Experiment, fairseq: Settings) -> Foreseen:
     return Foreseen({name: value for name, value in model.items() if value}, layout)
 
 
-class Options(SpecModel):
+class Options(TopLevelKeys):
     """`fairseq`: its keys beside the common ones of a spec."""
 
-    fairseq: Settings = Settings()
+    fairseq: Annotated[
+        Settings,
+        Key(
+            "the program, the model and the data",
+            "{data: /fsx/data-bin, arch: transformer_lm}",
+            schedules=False,
+            belongs_with=("size",),
+        ),
+    ] = Settings()
 
 
 _INNER = LogLine(

@@ -4,35 +4,46 @@ Knows no command line: command_line.py writes the settings as arguments.
 Source: fairseq 0.12, fairseq/dataclass/configs.py.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from clusterjobs.frameworks.arguments import arguments_of
 from clusterjobs.frameworks.base import JOB_DIR, Task, folder_on_the_node
 from clusterjobs.spec import field_types
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.field_types import Count
-from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.model import Key, SpecModel
 from clusterjobs.yaml.document import Path
 
 
 class Settings(SpecModel):
-    """`fairseq`: the program, the model, the data.
+    """The program, the model, the data."""
 
-    `config_dir` and `config_name`: the config file of fairseq-hydra-train.
-    """
-
-    cli: Literal["fairseq-train", "fairseq-hydra-train"] = "fairseq-train"
-    data: field_types.Path | None = None
-    arch: field_types.Plain | None = None
-    task: field_types.Plain | None = None
-    criterion: field_types.Plain | None = None
-    bucket_cap_mb: Count | None = None
-    config_dir: field_types.Path | None = None
-    config_name: field_types.Plain | None = None
+    cli: Annotated[
+        Literal["fairseq-train", "fairseq-hydra-train"],
+        Key("`fairseq-train` or `fairseq-hydra-train`", "fairseq-hydra-train"),
+    ] = "fairseq-train"
+    data: Annotated[
+        field_types.Path | None,
+        Key("the folder of the data", "/fsx/data-bin/wikitext-103", default_is="required"),
+    ] = None
+    arch: Annotated[
+        field_types.Plain | None,
+        Key("the architecture", "transformer_lm_gpt2_small", default_is="required"),
+    ] = None
+    task: Annotated[field_types.Plain | None, Key("the task", "language_modeling")] = None
+    criterion: Annotated[field_types.Plain | None, Key("the criterion", "adaptive_loss")] = None
+    bucket_cap_mb: Annotated[
+        Count | None, Key("the size of the buckets of gradients", "50", unit="MB")
+    ] = None
+    config_dir: Annotated[
+        field_types.Path | None,
+        Key("the folder of the config file of fairseq-hydra-train", "/fsx/code/config"),
+    ] = None
+    config_name: Annotated[
+        field_types.Plain | None, Key("the name of that file, without `.yaml`", "base")
+    ] = None
 
 
 class Setting(NamedTuple):

@@ -14,8 +14,8 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.errors import InputError, Location, Problem
 from clusterjobs.frameworks.ds_config import leaves
 from clusterjobs.frameworks.rules import Finding
-from clusterjobs.spec.experiment import Batch, Experiment, Parallel
-from clusterjobs.spec.keys.model import Model
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.keys.model import Batch, Model, Parallel
 from clusterjobs.yaml import document as yaml_document
 from clusterjobs.yaml.document import Document, Path, dotted
 

@@ -4,23 +4,21 @@ A key that the spec does not set is left to the user's files: deepy.py refuses a
 Source: GPT-NeoX 2.0, megatron/neox_arguments.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.arguments import given_arguments, refuse_arguments
 from clusterjobs.frameworks.base import JOB_DIR, LogLine, Task
-from clusterjobs.frameworks.ds_config import Zero, check_json, leaves
+from clusterjobs.frameworks.ds_config import ZERO, Zero, check_json, leaves
 from clusterjobs.frameworks.flags import table
 from clusterjobs.frameworks.gpt_neox.config import Given
 from clusterjobs.spec import field_types
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.model import Model, ModelOfConfig
-from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.model import Key, TopLevelKeys
 from clusterjobs.spec.references import has_variable
 
 LAUNCH_NAME = "clusterjobs_launch.yml"
@@ -38,13 +36,41 @@ ITERATION = LogLine(
 )
 
 
-class Options(SpecModel):
+class Options(TopLevelKeys):
     """The user's own YAML files, `zero`, and further keys of a config in `neox`."""
 
-    config_dir: field_types.Path | None = None
-    configs: Annotated[tuple[field_types.Path, ...], Field(min_length=1)]
-    zero: Zero | None = None
-    neox: dict[str, Any] = Field(default_factory=dict)
+    writes_files: ClassVar[bool] = True
+
+    configs: Annotated[
+        tuple[field_types.Path, ...],
+        Field(min_length=1),
+        Key(
+            "your own YAML files",
+            "[configs/1-3B.yml]",
+            schedules=False,
+            adds_to="items",
+            belongs_with=("size",),
+        ),
+    ]
+    config_dir: Annotated[
+        field_types.Path | None,
+        Key(
+            "the folder of `configs`, relative to `workdir`",
+            "configs",
+            schedules=False,
+            belongs_with=("size",),
+        ),
+    ] = None
+    zero: Annotated[Zero | None, ZERO] = None
+    neox: Annotated[
+        dict[str, Any],
+        Key(
+            "further keys of a config",
+            "{checkpoint_factor: 500}",
+            schedules=False,
+            writes_file=True,
+        ),
+    ] = Field(default_factory=dict)
 
 
 def launch_config(task: Task, options: Options) -> dict[str, Any]:

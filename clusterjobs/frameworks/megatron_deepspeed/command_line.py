@@ -3,8 +3,6 @@
 Must not know what may be wrong with them. Source of the flags: megatron/arguments.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -12,7 +10,14 @@ from pydantic import BeforeValidator, Field
 
 from clusterjobs.frameworks.arguments import given_arguments
 from clusterjobs.frameworks.base import JOB_DIR, Task, Variable
-from clusterjobs.frameworks.ds_config import CONFIG_NAME, Zero, derived_config, extensions_folder
+from clusterjobs.frameworks.ds_config import (
+    CONFIG_NAME,
+    DS_CONFIG,
+    ZERO,
+    Zero,
+    derived_config,
+    extensions_folder,
+)
 from clusterjobs.frameworks.megatron.command_line import (
     ModelFlags,
     batch_arguments,
@@ -22,7 +27,7 @@ from clusterjobs.frameworks.megatron.command_line import (
 )
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.field_types import Count
-from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
 
 # ------------------------------------------------------------------ options
 #
@@ -30,15 +35,11 @@ from clusterjobs.spec.model import SpecModel
 
 
 class ActivationCheckpointing(SpecModel):
-    """Activations computed again in the backward pass, by DeepSpeed's implementation.
+    """Activations computed again in the backward pass, by DeepSpeed's implementation."""
 
-    One checkpoint per `layers` layers; `partition` divides it over the tensor ranks, `cpu` moves
-    it to the host's memory.
-    """
-
-    layers: Count = 1
-    partition: bool = False
-    cpu: bool = False
+    layers: Annotated[Count, Key("one checkpoint for so many layers", "2")] = 1
+    partition: Annotated[bool, Key("divide it over the tensor ranks", "true")] = False
+    cpu: Annotated[bool, Key("move it to the host's memory", "true")] = False
 
 
 def _switch(value: Any) -> Any:
@@ -51,14 +52,21 @@ def _switch(value: Any) -> Any:
     return value
 
 
-class Options(SpecModel):
+class Options(TopLevelKeys):
     """`zero`, `activation_checkpointing`, and `ds_config` for the keys that are not derived."""
 
-    zero: Zero = Zero(stage=0)
+    zero: Annotated[Zero, ZERO] = Zero(stage=0)
     activation_checkpointing: Annotated[
-        ActivationCheckpointing | None, BeforeValidator(_switch)
+        ActivationCheckpointing | None,
+        BeforeValidator(_switch),
+        Key(
+            "compute activations again in the backward pass: `true`, or the keys below",
+            "true",
+            schedules=False,
+            default_is="`false`",
+        ),
     ] = None
-    ds_config: dict[str, Any] = Field(default_factory=dict)
+    ds_config: Annotated[dict[str, Any], DS_CONFIG] = Field(default_factory=dict)
 
 
 def derived_arguments(task: Task, options: Options) -> tuple[str, ...]:

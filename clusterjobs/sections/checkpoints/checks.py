@@ -8,7 +8,8 @@ from clusterjobs.sections.checkpoints.plan import Checkpoints
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.placement.storage import is_below
 from clusterjobs.sections.staging.plan import Staging
-from clusterjobs.spec.experiment import Data, Experiment
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.keys.staging import Data
 from clusterjobs.spec.references import is_absolute, show, variable_names
 from clusterjobs.yaml.document import Path
 

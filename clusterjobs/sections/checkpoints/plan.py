@@ -15,7 +15,7 @@ from clusterjobs.frameworks.base import JOB_DIR, folder_on_the_node
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.placement.storage import Storage, is_below
 from clusterjobs.sections.points.plan import POINT
-from clusterjobs.spec.experiment import Checkpoints as WrittenCheckpoints
+from clusterjobs.spec.keys.checkpoints import Checkpoints as WrittenCheckpoints
 from clusterjobs.spec.references import expanding, is_absolute, show, variable, without_points
 from clusterjobs.yaml.document import Path
 

@@ -12,7 +12,7 @@ from clusterjobs.sections.context import Context
 from clusterjobs.sections.environment.fabrics import fabric_of
 from clusterjobs.sections.placement.plan import Placement
 from clusterjobs.sections.placement.storage import is_below
-from clusterjobs.spec.experiment import Container
+from clusterjobs.spec.keys.container import Container
 from clusterjobs.spec.references import (
     Variable,
     expanding,

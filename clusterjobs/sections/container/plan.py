@@ -21,7 +21,7 @@ from clusterjobs.sections.environment.fabrics import EFA_LIBRARIES, fabric_of
 from clusterjobs.sections.environment.plan import Environment
 from clusterjobs.sections.placement.plan import Placement
 from clusterjobs.slurm.options import Directive
-from clusterjobs.spec.experiment import Container as WrittenContainer
+from clusterjobs.spec.keys.container import Container as WrittenContainer
 from clusterjobs.spec.known_references import role_variables
 from clusterjobs.spec.references import expanding, variable
 

@@ -9,8 +9,9 @@ from clusterjobs.sections.context import Context
 from clusterjobs.sections.environment.fabrics import fabric_of
 from clusterjobs.sections.placement.gpu_requests import requests_gpus
 from clusterjobs.slurm.options import Directive
-from clusterjobs.spec.experiment import Experiment, Software
+from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.field_types import MAX_WORD_BYTES
+from clusterjobs.spec.keys.environment import Software
 from clusterjobs.spec.references import as_text, expanding, show, variable_names
 from clusterjobs.yaml.document import Path
 

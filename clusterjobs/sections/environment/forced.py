@@ -9,7 +9,7 @@ from clusterjobs.frameworks.base import TOKEN, Variable
 from clusterjobs.sections.context import Context
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.environment import Forced
-from clusterjobs.spec.known_references import NODE_RANK
+from clusterjobs.spec.known_references import NODE_RANK, OF_THE_RANKS
 from clusterjobs.spec.references import expanding, has_variable, show, variable_names
 from clusterjobs.spec.reserved_names import FORCEABLE, FORCED_FOR_RANKS, RESERVED_NAMES
 from clusterjobs.yaml.document import Path
@@ -113,8 +113,7 @@ def node_environment(env: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _places_in(experiment: Experiment) -> list[Path]:
-    used = ("args", "command", "prefix", "env")
-    return [place for key in used for place in _places(getattr(experiment, key), (key,))]
+    return [place for key in OF_THE_RANKS for place in _places(getattr(experiment, key), (key,))]
 
 
 def _places(value: Any, path: Path) -> Iterator[Path]:

@@ -10,7 +10,8 @@ from clusterjobs.errors import Location
 from clusterjobs.frameworks.base import ConfigFile
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.placement.storage import is_below
-from clusterjobs.spec.experiment import Data, Experiment
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.keys.staging import Data
 from clusterjobs.spec.references import expanding
 from clusterjobs.yaml.document import Path, dotted
 

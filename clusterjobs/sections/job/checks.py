@@ -12,6 +12,9 @@ from clusterjobs.errors import nearest
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.placement.gpu_requests import GPU_OPTIONS
 from clusterjobs.slurm.options import OLDEST, KnownOptions, Program, is_untried, known_options
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.key_names import owners_of_options
+from clusterjobs.spec.model import known_keys
 from clusterjobs.slurm.time import in_words, seconds_of, slurm_time
 
 # ------------------------------------------------------------------ dropped directives
@@ -27,7 +30,6 @@ NEEDED = {
     "job-name": ("clusterjobs finds the job in the queue by its name", _REMOVE),
     "nodes": ("the script is planned for this number of nodes", _REMOVE),
     "ntasks-per-node": ("srun starts this number of tasks", _REMOVE),
-    "time": ("it is written only if the spec has time_limit", "remove time_limit"),
     "gres": (
         "clusterjobs requests GPUs by --gpus-per-node",
         "sbatch: {gpus-per-node: false}",
@@ -85,26 +87,8 @@ def _check_gpus(context: Context) -> None:
         )
 
 
-# Options that are derived from another key of the spec: they must not be given twice.
-_OWNED_SBATCH = {
-    "job-name": "name",
-    "partition": "queue",
-    "nodes": "nodes",
-    "ntasks": "ranks_per_node",
-    "ntasks-per-node": "ranks_per_node",
-    "tasks-per-node": "ranks_per_node",
-    "cpus-per-task": "cpus_per_task",
-    "gpus": "gpus_per_node",
-    "gpus-per-node": "gpus_per_node",
-    "gres": "gpus_per_node",
-    "time": "time_limit",
-    "export": "env",
-    "chdir": "workdir",
-    "wrap": "command",
-    "cpus-per-gpu": "cpus_per_task",
-    "ntasks-per-gpu": "ranks_per_node",
-    "gpus-per-task": "gpus_per_node",
-    "gpus-per-socket": "gpus_per_node",
+# Options that nothing in a job can use -> what to use instead.
+_OF_COMMANDS = {
     "parsable": "clusterjobs submit",
     "test-only": "clusterjobs validate",
     "help": "the man page",
@@ -112,10 +96,6 @@ _OWNED_SBATCH = {
     "version": "the man page",
 }
 _OWNED_BY_RESTARTS = {"signal": "restarts", "requeue": "restarts", "no-requeue": "restarts"}
-_OWNED_SRUN = {
-    **_OWNED_SBATCH,
-    "multi-prog": "command",
-}
 _OWNED_BY_ROLES = dict.fromkeys(("exclude", "nodelist", "relative", "job-name"), "roles")
 _OWNED_BY_PYXIS = dict.fromkeys(
     (
@@ -129,10 +109,17 @@ _OWNED_BY_PYXIS = dict.fromkeys(
 _Values = Mapping[str, str | bool]
 
 
+def _owned() -> dict[str, str]:
+    """Options that are derived from a key of the spec: they must not be given twice."""
+    owners = owners_of_options().items()
+    keys = {option: one.key for option, one in owners if not one.also_option}
+    return {**keys, **_OF_COMMANDS}
+
+
 def check_sbatch(context: Context) -> None:
     """The spec's `sbatch`."""
     own = context.spec.sbatch
-    owned = {**_OWNED_SBATCH, **(_OWNED_BY_RESTARTS if context.spec.restarts else {})}
+    owned = {**_owned(), **(_OWNED_BY_RESTARTS if context.spec.restarts else {})}
     for name, value in own.items():
         if name in (GPU_OPTIONS if isinstance(value, str) else DROPPABLE):
             owned.pop(name, None)
@@ -143,7 +130,8 @@ def check_srun(context: Context, by_pyxis: bool) -> None:
     """The spec's `srun`; `by_pyxis`: it starts the containers, too."""
     own, has_roles = context.spec.srun, context.placement.role_nodes > 0
     owned = {
-        **_OWNED_SRUN,
+        **_owned(),
+        "multi-prog": "command",
         **(_OWNED_BY_PYXIS if by_pyxis else {}),
         **(_OWNED_BY_ROLES if has_roles else {}),
     }
@@ -204,6 +192,9 @@ def _check(context: Context, program: Program, own: _Values, owned: Mapping[str,
             if program == "sbatch" and value is False and full in NEEDED:
                 why, hint = NEEDED[full]
                 what = f"--{full} cannot be dropped: {why}"
+        elif (known := known_keys(Experiment).get(key)) and known.directive == full:
+            hint = f"remove {key}"
+            what = f"--{full} cannot be dropped: it is written only if the spec has {key}"
             elif program == "sbatch" and value is False and full in DROPPABLE:
                 hint = f"write its full name: {full}: false"
             context.problem((program, name), what, hint)

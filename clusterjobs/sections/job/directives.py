@@ -14,6 +14,7 @@ from clusterjobs.slurm.options import Directive
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.field_types import gpu_type
 from clusterjobs.spec.known_references import TRAINING_NODES
+from clusterjobs.spec.model import known_keys
 from clusterjobs.spec.references import variable, variable_names
 
 # ------------------------------------------------------------------ arrays
@@ -172,8 +173,9 @@ def _derived(
     if placement.exclusive:
         yield Directive("exclusive", True, "whole nodes: the network cards are not divided")
         yield Directive("mem", 0, "--exclusive alone leaves the default memory limit")
-    if experiment.time_limit is not None:
-        yield Directive("time", experiment.time_limit, "time_limit")
+    for name, key in known_keys(Experiment).items():
+        if key and key.directive and (value := getattr(experiment, name)) is not None:
+            yield Directive(key.directive, value, name)
     yield Directive("propagate", "NONE", "limits of the node, not of the calling shell: ulimit -s")
     output = "%x-%A_%a.out" if is_array(experiment) else "%x-%j.out"
     yield Directive("output", output, "beside where sbatch was called; always exists")

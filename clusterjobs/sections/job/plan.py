@@ -15,7 +15,7 @@ from clusterjobs.sections.placement.plan import Placement
 from clusterjobs.sections.points.plan import job_folder
 from clusterjobs.slurm.options import Directive
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.experiment import Parameter as WrittenParameter
+from clusterjobs.spec.keys.job import Parameter as WrittenParameter
 from clusterjobs.spec.references import has_variable, variable, variable_names
 
 # ------------------------------------------------------------------ parameters

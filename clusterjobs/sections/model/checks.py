@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from clusterjobs.sections.context import Context
-from clusterjobs.spec.experiment import Parallel
-from clusterjobs.spec.keys.model import Model
+from clusterjobs.spec.keys.model import Model, Parallel
 
 
 def check_model_keys(context: Context) -> None:

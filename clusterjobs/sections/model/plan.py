@@ -8,7 +8,7 @@ from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.frameworks.base import Parallelism, Samples, Shape
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.model.checks import check_division
-from clusterjobs.spec.experiment import Parallel
+from clusterjobs.spec.keys.model import Parallel
 
 
 def _supported_parallel(context: Context) -> Parallel:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from clusterjobs.sections.context import Context
 from clusterjobs.slurm.options import Directive
-from clusterjobs.spec.experiment import Restarts
+from clusterjobs.spec.keys.restarts import Restarts
 
 AUTO_RESUME = Directive("auto-resume", 1, "HyperPod restarts the ranks on healthy nodes")
 

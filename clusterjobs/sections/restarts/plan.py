@@ -12,7 +12,7 @@ from clusterjobs.sections.restarts.auto_resume import (
 )
 from clusterjobs.slurm.options import Directive
 from clusterjobs.slurm.time import seconds_of
-from clusterjobs.spec.experiment import Restarts as WrittenRestarts
+from clusterjobs.spec.keys.restarts import Restarts as WrittenRestarts
 
 # Between the end of the grace period and the time limit: to stop the ranks, and to requeue.
 _MARGIN_SECONDS = 60

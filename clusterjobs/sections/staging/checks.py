@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.placement.storage import is_below
-from clusterjobs.spec.experiment import Data
+from clusterjobs.spec.keys.staging import Data
 from clusterjobs.spec.references import is_absolute, show
 
 # What Python 3.7's standard library can unpack, and what it can with the program zstd.

@@ -20,7 +20,7 @@ from clusterjobs.sections.staging.checks import (
     check_own_folders,
     check_room,
 )
-from clusterjobs.spec.experiment import Data
+from clusterjobs.spec.keys.staging import Data
 from clusterjobs.spec.references import expanding, show
 
 

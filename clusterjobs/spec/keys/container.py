@@ -1,17 +1,26 @@
-"""The types of a container's values: images, mounts, sizes.
+"""The keys of `software.container`: image, runtime, mounts.
 
-It knows what no runtime accepts. Which form of a name each runtime accepts, the plan checks.
+The plan checks which form of a name each runtime accepts.
 """
 
-from __future__ import annotations
-
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
-from clusterjobs.spec.field_types import first_control_character, path, plain, scalar_text
+from clusterjobs.spec.field_types import (
+    MAX_ITEMS,
+    first_control_character,
+    path,
+    plain,
+    scalar_text,
+)
+from clusterjobs.spec.model import Key, SpecModel
 from clusterjobs.spec.references import has_variable
+
+# No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
+
+_NOT_GIVEN: Any = ""  # sections/complete.py takes the cluster's instead
 
 
 def _fixed(value: Any, what: str) -> str:
@@ -134,3 +143,84 @@ MountPath = Annotated[str, BeforeValidator(mount_path)]
 MountTarget = Annotated[str, BeforeValidator(mount_target)]
 FolderInside = Annotated[str, BeforeValidator(folder_inside)]
 Size = Annotated[str, BeforeValidator(size)]
+
+
+class Mount(SpecModel):
+    """A folder of the node, mounted in the container."""
+
+    source: Annotated[MountPath, Key("the folder on the node", "/fsx/data")]
+    target: Annotated[MountTarget, Key("the folder inside", "/data")]
+    read_only: Annotated[bool, Key("the ranks cannot write to it", "true")] = False
+
+
+class Container(SpecModel):
+    """The image that the ranks run in, and its runtime: by default that of the cluster."""
+
+    runtime: Annotated[
+        Literal["pyxis", "apptainer", "singularity", "docker", "shifter"],
+        Key(
+            "`pyxis`, `apptainer`, `singularity`, `docker`, `shifter`",
+            "pyxis",
+            default_is="`container_program` of a "
+            "[described cluster](slurm-clusters.md#keys-at-the-top), else required",
+        ),
+    ] = _NOT_GIVEN
+    image: Annotated[
+        Image,
+        Key(
+            "a file on shared storage (pyxis: `.sqsh`; apptainer and singularity: `.sif`), or an "
+            "image in a registry",
+            "/fsx/images/pytorch.sqsh",
+        ),
+    ]
+    mounts: Annotated[
+        tuple[Annotated[Mount, BeforeValidator(mount)], ...],
+        Field(max_length=MAX_ITEMS),
+        Key(
+            "`/on/the/node:/inside`, or `/on/the/node:/inside:ro` for read-only; or a map of "
+            "`source`, `target`, `read_only`. `${HOME}` is expanded on the node",
+            "[/fsx/data:/data:ro]",
+            default_is="the folders that the job needs, see below",
+            adds_to="items",
+        ),
+    ] = ()
+    workdir: Annotated[
+        FolderInside | None,
+        Key(
+            "the folder inside the container where the ranks run. `script` and relative paths in "
+            "`args` are relative to it, and are not checked on the node",
+            "/workspace",
+            default_is="the job's `workdir`",
+        ),
+    ] = None
+    efa: Annotated[
+        Literal["image", "host"],
+        Key(
+            "`image` or `host`: the ranks use the EFA libraries of the image or of the node", "host"
+        ),
+    ] = "image"
+    shm: Annotated[
+        Size | None,
+        Key(
+            "the size of /dev/shm (docker; the others have the node's own)",
+            "16g",
+            default_is="half of the node's memory, as Slurm counts it",
+        ),
+    ] = None
+    writable: Annotated[
+        bool,
+        Key(
+            "the ranks can write to the image while they run; the changes are not kept (pyxis, "
+            "apptainer, singularity)",
+            "true",
+            default_is="the site's default",
+        ),
+    ] = False
+    home: Annotated[
+        bool,
+        Key(
+            "mount the home folder (pyxis, apptainer, singularity)",
+            "true",
+            default_is="`false`: Python packages in it would mix with the image's",
+        ),
+    ] = False

@@ -1,19 +1,21 @@
-"""The values under `env:`, and those that set a reserved variable on purpose:
+"""The environment of the ranks: software, variables, secrets.
+
+A variable under `env:` can be forced, which sets a reserved one on purpose:
 `CUDA_VISIBLE_DEVICES: {value: "0,1", force: true, reason: one rank uses two GPUs}`.
-
-It knows how they are written; which names may be forced is in `reserved_names.py`.
 """
-
-from __future__ import annotations
 
 import re
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, PlainValidator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator
 
-from clusterjobs.spec import field_types
+from clusterjobs.spec import commands, field_types
 from clusterjobs.spec.field_types import plain
+from clusterjobs.spec.keys.container import Container
+from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
 from clusterjobs.spec.reserved_names import FORCEABLE, environment_name
+
+# No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
 
 _EXAMPLE = '{value: "0,1", force: true, reason: why}'
 
@@ -24,7 +26,7 @@ class Forced(str):
     __slots__ = ("reason",)
     reason: str
 
-    def __new__(cls, value: str, reason: str) -> Forced:
+    def __new__(cls, value: str, reason: str) -> "Forced":
         """A text, so that other modules need not know that it is forced."""
         found = super().__new__(cls, value)
         found.reason = reason
@@ -37,7 +39,7 @@ class SiteValue(str):
     __slots__ = ("reason",)
     reason: str
 
-    def __new__(cls, value: str, reason: str) -> SiteValue:
+    def __new__(cls, value: str, reason: str) -> "SiteValue":
         """A text, as the values of a spec."""
         found = super().__new__(cls, value)
         found.reason = reason
@@ -113,3 +115,141 @@ def module_item(value: Any) -> str:
 
 
 ModuleItem = Annotated[str, BeforeValidator(module_item)]
+
+
+# ------------------------------------------------------------------ keys
+
+
+class Software(SpecModel):
+    """The software environment of the job: module files first, then conda or a venv."""
+
+    venv: Annotated[
+        field_types.SearchPath | None,
+        Key("the folder of a venv; with a container, inside it", "/fsx/venvs/torch"),
+    ] = None
+    conda: Annotated[
+        field_types.Path | None, Key("the folder of a conda environment", "/fsx/conda/torch")
+    ] = None
+    modules: Annotated[
+        tuple[ModuleItem, ...],
+        Key(
+            "module files to load, `purge`, `use /opt/modulefiles`, `unload gcc`, "
+            "`swap gcc/12 gcc/13`",
+            "[purge, cuda/12.4]",
+            adds_to="items",
+        ),
+    ] = ()
+    source: Annotated[
+        tuple[field_types.Path, ...],
+        Key(
+            "files of bash that are read before the job changes to `workdir`",
+            "[/etc/profile.d/site.sh]",
+            adds_to="items",
+            see="#files-of-bash",
+        ),
+    ] = ()
+    setup: Annotated[
+        commands.Code,
+        Key("lines of bash", "[ulimit -n 65536]", adds_to="lines", references="none"),
+    ] = ()
+    requires: Annotated[
+        dict[field_types.PackageName, field_types.PackageVersion],
+        Key(
+            "Python packages and the versions, or their beginnings, that the preflight checks. "
+            "The version of torch also selects the names of the flight recorder's variables, since "
+            "newer versions warn about the old names",
+            '{torch: "2.6"}',
+        ),
+    ] = {}
+    container: Annotated[
+        Container | None,
+        Key(
+            "the image that the ranks run in",
+            "{runtime: pyxis, image: /fsx/images/pytorch.sqsh}",
+            see="containers.md",
+        ),
+    ] = None
+
+
+class Secret(SpecModel):
+    """Where the job takes a secret's value from; by default, from the environment."""
+
+    file: Annotated[
+        field_types.Path | None,
+        Key(
+            "a file with the value",
+            '"${HOME}/.hf_token"',
+            default_is="the environment of sbatch",
+        ),
+    ] = None
+    command: Annotated[
+        commands.Command | None,
+        Key("a command that prints the value", "[pass, show, hf]"),
+    ] = None
+
+
+def _secrets(value: Any) -> Any:
+    """A list of names, or a mapping; a name without a value is like a name in the list."""
+    if isinstance(value, dict):
+        return {name: {} if item is None else item for name, item in value.items()}
+    if not isinstance(value, list):
+        return value
+    if any(isinstance(name, (dict, list)) for name in value):
+        raise ValueError("expected a list of names: write [A_KEY], or {A_KEY: {file: /path}}")
+    return {name: {} for name in value}
+
+
+class EnvironmentKeys(TopLevelKeys):
+    """The software and the variables of the ranks."""
+
+    software: Annotated[
+        Software,
+        Key(
+            "the environment of the ranks, made in this order: `source`, `modules`, `setup`, then "
+            "`conda` or `venv`. Or a `container`",
+            "{venv: /fsx/venvs/torch}",
+            schedules=False,
+            default_is="the shell's own",
+            belongs_with=("launch", "nodes"),
+            is_section=True,
+            beside={
+                "container": "software: "
+                "{container: {runtime: pyxis, image: /fsx/images/pytorch.sqsh}}"
+            },
+        ),
+    ] = Field(default_factory=Software)
+    setup: Annotated[
+        commands.Code,
+        Key(
+            "lines of bash that run before the launch",
+            "[ulimit -l unlimited]",
+            schedules=False,
+            adds_to="lines",
+            references="none",
+        ),
+    ] = ()
+    env: Annotated[
+        dict[EnvName, EnvValue],
+        Key(
+            "environment variables of the ranks; `{value: ..., force: true, reason: ...}` for a "
+            "[reserved one](#reserved-variables)",
+            "{NCCL_DEBUG: INFO}",
+            schedules=False,
+            belongs_with=("variables",),
+            references="ranks",
+            instead_of={"export": "env: {NAME: value}"},
+        ),
+    ] = {}
+    secrets: Annotated[
+        dict[field_types.EnvironmentName, Secret],
+        BeforeValidator(_secrets),
+        Key(
+            "names of variables whose values are read when the job runs: a list, or names with the "
+            "keys below",
+            "[WANDB_API_KEY]",
+            schedules=False,
+            belongs_with=("variables",),
+            allows_null=True,
+            see="#secrets",
+        ),
+    ] = {}

@@ -1,39 +1,50 @@
-"""The keys `model` and `training` of a spec: the size of a transformer, and how long it trains.
+"""The size of a transformer, how long it trains, and how it is divided among the ranks.
 
-It knows the keys; whether they fit each other is checked by the plan.
+The plan checks whether the values fit each other.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from clusterjobs.spec import field_types
 from clusterjobs.spec.field_types import Count, Flag
-from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
 from clusterjobs.spec.references import as_text
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
 
 
+_LAYERS = Key("the number of layers", "24")
+_HIDDEN = Key("the width of a layer", "2048")
+_HEADS = Key("the number of attention heads", "16")
+_SEQUENCE = Key("the length of a sequence", "2048", unit="tokens")
+
+
 class Model(SpecModel):
-    """The size of a transformer. `sequence` is in tokens; `vocab` is the size before padding.
+    """The size of a transformer."""
 
-    `kv_heads`: heads of keys and values, if fewer than `heads`. `ffn`: the width of the
-    feed-forward part, of one expert if there are `experts`. `glu`: it has a gate, as SwiGLU.
-    `tied`: the head is the embedding. `experts_per_token`: how many of them a token uses.
-    """
-
-    layers: Count
-    hidden: Count
-    heads: Count
-    sequence: Count
-    vocab: Count | None = None
-    kv_heads: Count | None = None
-    ffn: Count | None = None
-    glu: Flag | None = None
-    tied: Flag | None = None
-    experts: Count | None = None
-    experts_per_token: Count | None = None
+    layers: Annotated[Count, _LAYERS]
+    hidden: Annotated[Count, _HIDDEN]
+    heads: Annotated[Count, _HEADS]
+    sequence: Annotated[Count, _SEQUENCE]
+    vocab: Annotated[
+        Count | None, Key("the size of the vocabulary before padding", "50257", unit="tokens")
+    ] = None
+    kv_heads: Annotated[
+        Count | None,
+        Key("heads of keys and values, if they are fewer", "8", default_is="as `heads`"),
+    ] = None
+    ffn: Annotated[
+        Count | None,
+        Key("the width of the feed-forward part, or of one expert", "8192"),
+    ] = None
+    glu: Annotated[Flag | None, Key("the feed-forward part has a gate, as SwiGLU", "true")] = None
+    tied: Annotated[Flag | None, Key("the head is the embedding", "true")] = None
+    experts: Annotated[Count | None, Key("the number of experts of a layer", "8")] = None
+    experts_per_token: Annotated[Count | None, Key("how many of the experts a token uses", "2")] = (
+        None
+    )
 
 
 class ModelOfConfig(Model):
@@ -42,11 +53,19 @@ class ModelOfConfig(Model):
     Other keys replace what the file says. A size is 0 until the file has been read.
     """
 
-    config: field_types.Path
-    layers: Count = 0
-    hidden: Count = 0
-    heads: Count = 0
-    sequence: Count = 0
+    config: Annotated[
+        field_types.Path,
+        Key(
+            "a config.json in Hugging Face's format beside the spec; the other keys replace what "
+            "it says",
+            "config.json",
+            see="foresight.md#the-model",
+        ),
+    ]
+    layers: Annotated[Count, _LAYERS] = 0
+    hidden: Annotated[Count, _HIDDEN] = 0
+    heads: Annotated[Count, _HEADS] = 0
+    sequence: Annotated[Count, _SEQUENCE] = 0
 
 
 def _kind(value: Any) -> str:
@@ -77,9 +96,9 @@ Amount = Annotated[float, BeforeValidator(_amount)]
 class Training(SpecModel):
     """How long the training is, by one of the three."""
 
-    tokens: Amount | None = None
-    samples: Amount | None = None
-    steps: Amount | None = None
+    tokens: Annotated[Amount | None, Key("the number of tokens", "300e9")] = None
+    samples: Annotated[Amount | None, Key("the number of samples", "1e8")] = None
+    steps: Annotated[Amount | None, Key("the number of optimizer steps", "10000")] = None
 
     @model_validator(mode="after")
     def _one(self) -> "Training":
@@ -88,3 +107,95 @@ class Training(SpecModel):
             found = " and ".join(given) or "none of tokens, samples and steps"
             raise ValueError(f"{found} given: write one of them, training: {{tokens: 300e9}}")
         return self
+
+
+class Parallel(SpecModel):
+    """Model parallelism: the number of GPUs that share one copy of the model."""
+
+    tensor: Annotated[Count, Key("ranks that share each layer", "8")] = 1
+    pipeline: Annotated[Count, Key("ranks among which the layers are divided", "4")] = 1
+    virtual_pipeline: Annotated[Count, Key("parts of the model on each pipeline rank", "2")] = 1
+    context: Annotated[Count, Key("ranks that share a sequence", "2")] = 1
+    expert: Annotated[Count, Key("ranks that share the experts of a layer", "8")] = 1
+    sequence: Annotated[
+        field_types.Flag,
+        Key("the tensor ranks also divide the activations between their layers", "true"),
+    ] = False
+
+
+class Batch(SpecModel):
+    """Samples of a step; any two of the keys determine the third."""
+
+    micro: Annotated[
+        Count | None, Key("samples on each GPU, in each forward pass", "8", default_is="derived")
+    ] = None
+    global_: Annotated[
+        Count | None,
+        Key("samples of all GPUs, in each optimizer step", "512", default_is="derived"),
+    ] = Field(None, alias="global")
+    accumulation: Annotated[
+        Count | None,
+        Key(
+            "forward passes in each optimizer step",
+            "4",
+            default_is="derived; 1 if only one of the keys is given",
+        ),
+    ] = None
+
+
+class ModelKeys(TopLevelKeys):
+    """What is trained, and how it is divided."""
+
+    model: Annotated[
+        AnyModel | None,
+        Key(
+            "the size of the model: checked against `parallel`, and passed to both Megatrons and "
+            "fairseq as their arguments",
+            "{layers: 24, hidden: 2048, heads: 16, sequence: 2048}",
+            schedules=False,
+            default_is="required by megatron-deepspeed and megatron-lm",
+            belongs_with=("size",),
+            is_section=True,
+        ),
+    ] = None
+    training: Annotated[
+        Training | None,
+        Key(
+            "how long the training is, by one of the keys below, for [foresight](foresight.md)",
+            "{tokens: 300e9}",
+            schedules=False,
+            default_is="what the arguments say (`train-iters`, `max_steps`)",
+        ),
+    ] = None
+    parallel: Annotated[
+        Parallel,
+        Key(
+            "how ranks share the model: the product of `tensor`, `pipeline` and `context` is the "
+            "number of ranks that share one copy. Frameworks refuse the keys that they do not have",
+            "{tensor: 8, pipeline: 2}",
+            schedules=False,
+            belongs_with=("size",),
+            is_section=True,
+            see="frameworks/megatron-lm.md",
+        ),
+    ] = Field(default_factory=Parallel)
+    batch: Annotated[
+        Batch | None,
+        Key(
+            "samples; any two of the keys below determine the third",
+            "{micro: 8, global: 512}",
+            schedules=False,
+            belongs_with=("size",),
+            is_section=True,
+        ),
+    ] = None
+    precision: Annotated[
+        Literal["fp32", "fp16", "bf16"] | None,
+        Key(
+            "`fp32`, `fp16`, `bf16`; written to the config, the arguments or the variables of the "
+            "framework, see [below](#precision)",
+            "bf16",
+            schedules=False,
+            default_is="the framework's own",
+        ),
+    ] = None

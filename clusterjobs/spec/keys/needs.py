@@ -1,7 +1,4 @@
-"""The keys of `needs:`: the jobs that must run before this one.
-
-It knows the keys and the types of single values; `need_graph.py` knows how specs depend on others.
-"""
+"""The jobs that must run before this one. `need_graph.py` has how specs depend on others."""
 
 import pathlib
 import re
@@ -10,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from clusterjobs.spec import field_types
-from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
 from clusterjobs.spec.references import has_variable
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
@@ -47,16 +44,28 @@ def _name(value: Any) -> str:
 
 
 class Need(SpecModel):
-    """A spec, or the id of a job, and what this job waits for.
+    """A spec, or the id of a job, and what this job waits for."""
 
-    `success`, `end`, `failure`, `start` of it; `each`: each point waits for the same point there.
-    `as`: the name of the spec in references, instead of its file's.
-    """
-
-    spec: Annotated[str, BeforeValidator(_spec_file)] | None = None
-    job: Annotated[str, BeforeValidator(_job_id)] | None = None
-    on: On = "success"
-    as_: Annotated[str, BeforeValidator(_name)] | None = Field(None, alias="as")
+    spec: Annotated[
+        Annotated[str, BeforeValidator(_spec_file)] | None,
+        Key("the file of a spec, relative to this one", "prepare.yaml"),
+    ] = None
+    job: Annotated[
+        Annotated[str, BeforeValidator(_job_id)] | None,
+        Key("or the id of a job", "4711"),
+    ] = None
+    on: Annotated[
+        On,
+        Key(
+            "what this job waits for: `success`, `end`, `failure` or `start` of the other; `each`: "
+            "each point waits for the same point there",
+            "end",
+        ),
+    ] = "success"
+    as_: Annotated[
+        Annotated[str, BeforeValidator(_name)] | None,
+        Key("the name of the spec in references", "data", default_is="its file's name"),
+    ] = Field(None, alias="as")
 
     @model_validator(mode="after")
     def _is_one_job(self) -> "Need":
@@ -90,4 +99,18 @@ def _need(value: Any) -> Any:
     raise ValueError("expected the file of a spec: write prepare.yaml, or {job: 4711}")
 
 
-Needs = Annotated[tuple[Annotated[Need, BeforeValidator(_need)], ...], Field(max_length=_MAX_NEEDS)]
+class NeedsKeys(TopLevelKeys):
+    """What this job waits for."""
+
+    needs: Annotated[
+        tuple[Annotated[Need, BeforeValidator(_need)], ...],
+        Field(max_length=_MAX_NEEDS),
+        Key(
+            "the jobs that must run before this one. `{{ needs.train.checkpoints.path }}` is a "
+            "value of the other spec",
+            "[{spec: train.yaml, on: each}]",
+            schedules=True,
+            fixed_in_sweep=("all points need the same jobs", "remove it"),
+            see="pipelines.md",
+        ),
+    ] = ()

@@ -1,4 +1,4 @@
-"""The key `report` of a spec: regular expressions for the log lines of a program of your own."""
+"""Regular expressions for the log lines of a program of your own."""
 
 import re
 from typing import Annotated, Any
@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, model_validator
 
 from clusterjobs.spec import field_types
-from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
 
@@ -59,17 +59,37 @@ class Report(SpecModel):
     Each other key is a pattern whose one group is the number. All are searched for in one line.
     """
 
-    pattern: Annotated[field_types.Plain, AfterValidator(_of_a_line)] | None = None
-    step: Number | None = None
-    seconds: Number | None = None
-    samples_per_second: Number | None = None
-    tokens_per_second: Number | None = None
-    loss: Number | None = None
-    validation_loss: Number | None = None
-    learning_rate: Number | None = None
-    grad_norm: Number | None = None
-    loss_scale: Number | None = None
-    memory_gib: Number | None = None
+    pattern: Annotated[
+        Annotated[field_types.Plain, AfterValidator(_of_a_line)] | None,
+        Key(
+            "a pattern with the named groups `step` and at least one of the names below",
+            r"'step (?P<step>\d+) loss (?P<loss>[\d.]+)'",
+        ),
+    ] = None
+    step: Annotated[Number | None, Key("the number of the step", "'step ([0-9]+)'")] = None
+    seconds: Annotated[Number | None, Key("the time of a step", "'seconds: ([0-9.]+)'")] = None
+    samples_per_second: Annotated[
+        Number | None, Key("samples of all ranks in a second", "'samples per second: ([0-9.]+)'")
+    ] = None
+    tokens_per_second: Annotated[
+        Number | None, Key("tokens of all ranks in a second", "'tokens per second: ([0-9.]+)'")
+    ] = None
+    loss: Annotated[Number | None, Key("the loss", "'loss: ([0-9.]+)'")] = None
+    validation_loss: Annotated[
+        Number | None, Key("the loss of the validation data", "'validation loss: ([0-9.]+)'")
+    ] = None
+    learning_rate: Annotated[
+        Number | None, Key("the learning rate", "'learning rate: ([0-9.]+)'")
+    ] = None
+    grad_norm: Annotated[
+        Number | None, Key("the norm of the gradient", "'grad norm: ([0-9.]+)'")
+    ] = None
+    loss_scale: Annotated[
+        Number | None, Key("the scale of the loss, with fp16", "'loss scale: ([0-9.]+)'")
+    ] = None
+    memory_gib: Annotated[
+        Number | None, Key("the memory of a GPU that is in use", "'memory gib: ([0-9.]+)'")
+    ] = None
 
     @model_validator(mode="after")
     def _has_a_step(self) -> Any:
@@ -87,3 +107,18 @@ class Report(SpecModel):
         """Name -> pattern, of those that are given."""
         found = ((name, getattr(self, name)) for name in NAMES)
         return {name: value for name, value in found if value is not None}
+
+
+class ReportKeys(TopLevelKeys):
+    """What is read from the log."""
+
+    report: Annotated[
+        Report | None,
+        Key(
+            "how [`clusterjobs report`](report.md) reads the log of a program of your own: "
+            "`pattern`, or a pattern with one group for each value",
+            r"{step: 'step (\d+)', loss: 'loss ([\d.]+)'}",
+            schedules=True,
+            default_is="the formats of the frameworks",
+        ),
+    ] = None

@@ -1,7 +1,4 @@
-"""The key `roles` of a spec: commands, such as an inference server, on nodes of their own.
-
-It knows what a role is and which names it may have; it must not know how its nodes are chosen.
-"""
+"""Commands, such as an inference server, on nodes of their own."""
 
 import re
 from typing import Annotated
@@ -10,7 +7,7 @@ from pydantic import AfterValidator
 
 from clusterjobs.spec.commands import Command
 from clusterjobs.spec.field_types import Count, Port, Seconds
-from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
 
@@ -35,16 +32,40 @@ def role_name(value: str) -> str:
 
 
 class Role(SpecModel):
-    """A command that runs once on each of its nodes, beside the training, until that has ended.
+    """A command that runs once on each of its nodes, beside the training, until that has ended."""
 
-    `port`: the training starts when each node of the role answers there; `ready_seconds`: the
-    timeout.
-    """
+    nodes: Annotated[
+        Count, Key("how many nodes of the job it has, with all of their GPUs and CPUs", "2")
+    ] = 1
+    command: Annotated[
+        Command,
+        Key(
+            "runs once on each of them, in the environment, the image and the folder of the ranks",
+            "[python3, serve.py]",
+        ),
+    ]
+    port: Annotated[
+        Port | None,
+        Key(
+            "the training starts when each node of the role answers on this port",
+            "8000",
+            default_is="the training does not wait",
+        ),
+    ] = None
+    ready_seconds: Annotated[Seconds, Key("the timeout for `port`", "1200")] = 600
 
-    nodes: Count = 1
-    command: Command
-    port: Port | None = None
-    ready_seconds: Seconds = 600
 
+class RolesKeys(TopLevelKeys):
+    """What runs on nodes that do not train."""
 
-Roles = dict[Annotated[str, AfterValidator(role_name)], Role]
+    roles: Annotated[
+        dict[Annotated[str, AfterValidator(role_name)], Role],
+        Key(
+            "commands on nodes of their own beside the training, such as an inference server",
+            "{server: {nodes: 1, command: [python3, serve.py], port: 8000}}",
+            schedules=False,
+            default_is="all nodes train",
+            references="plan",
+            see="roles.md",
+        ),
+    ] = {}

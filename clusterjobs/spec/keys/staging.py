@@ -1,17 +1,15 @@
-"""The types of places where data come from and go to: buckets, and paths on the cluster.
-
-Functions as in field_types.py. It must not know which key the value is for.
-"""
-
-from __future__ import annotations
+"""Data that are copied before the training, and the types of their sources and targets."""
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
-from clusterjobs.spec.field_types import path, scalar_text
+from clusterjobs.spec.field_types import MAX_ITEMS, Count, Flag, Path, path, scalar_text
+from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
 from clusterjobs.spec.references import has_variable, show, without_points
+
+# No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
 
 _BUCKET = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](?:/[A-Za-z0-9!_.*'()/-]*)?")
 
@@ -58,3 +56,74 @@ def export_target(value: Any) -> str:
 
 Repository = Annotated[str, BeforeValidator(repository)]
 ExportTarget = Annotated[str, BeforeValidator(export_target)]
+
+
+class Data(SpecModel):
+    """A data set: its source, and the folder it is copied to, once or on every node."""
+
+    source: Annotated[
+        Repository, Key("a folder, a file, or `s3://bucket/prefix`", "s3://my-bucket/pile")
+    ]
+    target: Annotated[
+        Path,
+        Key("the folder where the job needs the data; nothing else may use it", "/fsx/data/pile"),
+    ]
+    scope: Annotated[
+        Literal["shared", "node"],
+        Key("`shared`: once. `node`: on every node, on its own disk", "node"),
+    ] = "shared"
+    via: Annotated[
+        Literal["association", "copy"] | None,
+        Key(
+            "`association` or `copy`",
+            "copy",
+            default_is="an association if the source is a bucket and the target on FSx for Lustre, "
+            "otherwise a copy",
+        ),
+    ] = None
+    unpack: Annotated[
+        Flag,
+        Key("the source is an archive: tar (plain, gzip, bzip2, xz or zstd) or zip", "true"),
+    ] = False
+    verify: Annotated[
+        Literal["record", "source", "contents"],
+        Key(
+            "what a later job compares before it uses an existing copy: the `record` of sizes and "
+            "times, the `source` as well, or the `contents`, every byte",
+            "source",
+            renamed_from="data.check",
+        ),
+    ] = "record"
+    overwrite: Annotated[
+        Flag,
+        Key(
+            "also overwrite files in the target that were not staged",
+            "true",
+            see="staging.md#a-target-belongs-to-one-source",
+        ),
+    ] = False
+    size_gib: Annotated[
+        Count | None,
+        Key(
+            "the space that it needs: compared with an FSx for Lustre that the config creates, or "
+            "with a node's local disks",
+            "800",
+        ),
+    ] = None
+
+
+class StagingKeys(TopLevelKeys):
+    """What is copied before the ranks start."""
+
+    data: Annotated[
+        tuple[Data, ...],
+        Field(max_length=MAX_ITEMS),
+        Key(
+            "data sets that are staged before the ranks start",
+            "[{source: s3://my-bucket/pile, target: /fsx/data/pile}]",
+            schedules=False,
+            adds_to="items",
+            belongs_with=("storage",),
+            see="staging.md",
+        ),
+    ] = ()

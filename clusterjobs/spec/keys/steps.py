@@ -1,7 +1,4 @@
-"""The keys of a step: a command before, beside or after the training.
-
-It knows the keys and the types of single values; which of them fit together, the plan checks.
-"""
+"""Commands before, beside and after the training. The plan checks which keys fit together."""
 
 from typing import Annotated, Any, Literal
 
@@ -9,7 +6,7 @@ from pydantic import BeforeValidator
 
 from clusterjobs.spec import commands, field_types
 from clusterjobs.spec.field_types import Count, Seconds
-from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
 
@@ -31,22 +28,116 @@ def _step(value: Any) -> Any:
 
 
 class Step(SpecModel):
-    """A command that runs once per job, once on every node, or on all ranks.
+    """A command that runs once per job, once on every node, or on all ranks."""
 
-    `container`: inside the job's container; by default only `per: rank`. `launcher`: what starts
-    the ranks, by default the job's launcher. `once`: not again after a restart. `when: always`:
-    also if the job has failed. `min_bus_bandwidth`: GB/s that a program of nccl-tests must reach.
-    """
-
-    command: commands.Command
-    per: Literal["job", "node", "rank"] = "job"
-    name: Annotated[str, BeforeValidator(_name)] | None = None
-    container: field_types.Flag | None = None
-    launcher: Literal["srun"] | None = None
-    timeout_seconds: Seconds | None = None
-    once: field_types.Flag = False
-    when: Literal["success", "always"] = "success"
-    min_bus_bandwidth: Count | None = None
+    command: Annotated[
+        commands.Command,
+        Key(
+            "a program and its arguments: one string, or a list of strings. No shell code: pipes "
+            "and redirections are refused",
+            "[python3, prepare.py]",
+        ),
+    ]
+    per: Annotated[
+        Literal["job", "node", "rank"],
+        Key(
+            "`job`: once, on the first node. `node`: once on every node. `rank`: on all ranks of "
+            "the job, started by the job's launcher",
+            "node",
+        ),
+    ] = "job"
+    name: Annotated[
+        Annotated[str, BeforeValidator(_name)] | None,
+        Key(
+            "its name in the log and in messages",
+            "prepare",
+            default_is="the program and its script: `python3 prepare.py`",
+        ),
+    ] = None
+    container: Annotated[
+        field_types.Flag | None,
+        Key(
+            "`true`: in the job's container; `false`: on the node",
+            "true",
+            default_is="with `per: rank` `true`, otherwise `false`",
+        ),
+    ] = None
+    launcher: Annotated[
+        Literal["srun"] | None,
+        Key(
+            "`srun`: one task per rank, whichever launcher starts the training (only with "
+            "`per: rank`)",
+            "srun",
+            default_is="the job's launcher",
+        ),
+    ] = None
+    timeout_seconds: Annotated[
+        Seconds | None,
+        Key(
+            "after this time, the program gets SIGTERM and the step fails with exit code 124",
+            "600",
+            default_is="none; 60 with `when: always`",
+        ),
+    ] = None
+    once: Annotated[
+        field_types.Flag,
+        Key(
+            "`true`: after it has succeeded, it is not repeated after a restart (only in `before`)",
+            "true",
+        ),
+    ] = False
+    when: Annotated[
+        Literal["success", "always"],
+        Key("`always`: at every end of the job, also after a failure (only in `after`)", "always"),
+    ] = "success"
+    min_bus_bandwidth: Annotated[
+        Count | None,
+        Key(
+            "what a program of nccl-tests must reach, see "
+            "[below](#a-test-of-the-network-stops-the-job) (only in `before`)",
+            "300",
+            unit="GB/s",
+            default_is="none",
+        ),
+    ] = None
 
 
 Steps = tuple[Annotated[Step, BeforeValidator(_step)], ...]
+
+
+class StepsKeys(TopLevelKeys):
+    """What runs beside the training."""
+
+    before: Annotated[
+        Steps,
+        Key(
+            "commands before the training: once, on every node, or on all ranks",
+            "[{command: [python3, prepare.py], per: node}]",
+            schedules=False,
+            adds_to="items",
+            references="plan",
+            see="steps.md",
+        ),
+    ] = ()
+    after: Annotated[
+        Steps,
+        Key(
+            "commands after a successful training; one with `when: always` runs at every end",
+            "[{command: [python3, evaluate.py]}]",
+            schedules=False,
+            adds_to="items",
+            references="plan",
+            see="steps.md",
+        ),
+    ] = ()
+    sidecars: Annotated[
+        Steps,
+        Key(
+            "commands that run during the training and are stopped with it",
+            "[{command: [python3, monitor.py]}]",
+            schedules=False,
+            adds_to="items",
+            references="plan",
+            see="steps.md",
+        ),
+    ] = ()

@@ -1,7 +1,4 @@
-"""The keys of `sweep:`: which points a spec has, and how they are run.
-
-It knows the keys and the types of single values; `points.py` makes the points of them.
-"""
+"""Which points a spec has, and how they are run. `points.py` makes the points."""
 
 import re
 from typing import Annotated, Any
@@ -11,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from clusterjobs.errors import did_you_mean
 from clusterjobs.spec import field_types
 from clusterjobs.spec.field_types import Count
-from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
 from clusterjobs.spec.references import as_text
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
@@ -104,22 +101,120 @@ Seed = Annotated[int, Field(ge=0, le=2**63 - 1), BeforeValidator(field_types.int
 class Sweep(SpecModel):
     """The points: the product of `grid`, `zip` and `samples` of `random`, less `exclude`, plus
     `include`.
-
-    `max_running`: tasks at the same time. `max_failed`: points that may fail before the rest is
-    held. `per_node`: points side by side on one node. `array`: false gives each point its own job.
-    `metric`: a regular expression with one group, the number to show of a point's log.
     """
 
-    name: field_types.JobName | None = None
-    grid: Lists = {}
-    zip: Lists = {}
-    random: dict[str, Annotated[dict[str, Any], BeforeValidator(_distribution)]] = {}
-    samples: Count | None = None
-    seed: Seed = 0
-    exclude: tuple[dict[str, Any], ...] = ()
-    include: tuple[dict[str, Any], ...] = ()
-    max_running: Count | None = None
-    max_failed: Count | None = None
-    per_node: Count | None = None
-    array: field_types.Flag = True
-    metric: Annotated[field_types.Plain, AfterValidator(_metric)] | None = None
+    name: Annotated[
+        field_types.JobName | None,
+        Key(
+            "the name of the sweep's folder, `<logs>/<name>/`; `{{ sweep.name }}` in references",
+            "learning-rates",
+            default_is="the spec's `name`",
+        ),
+    ] = None
+    grid: Annotated[
+        Lists,
+        Key(
+            "keys, each with a list of values: all combinations. The last key varies fastest",
+            "{args.lr: [1e-3, 3e-4]}",
+            default_is="none",
+        ),
+    ] = {}
+    zip: Annotated[
+        Lists,
+        Key(
+            "lists of equal length, combined item by item: the first values together, the second "
+            "values together",
+            "{model.hidden: [1024, 2048], model.heads: [16, 32]}",
+            default_is="none",
+        ),
+    ] = {}
+    random: Annotated[
+        dict[str, Annotated[dict[str, Any], BeforeValidator(_distribution)]],
+        Key(
+            "keys with a distribution: `{uniform: [0, 1]}`, `{log_uniform: [1e-5, 1e-2]}`, "
+            "`{int_uniform: [1, 10]}` (both bounds included), `{choice: [a, b, c]}`. Numbers are "
+            "drawn with 4 significant digits",
+            "{args.lr: {log_uniform: [1e-5, 1e-2]}}",
+            default_is="none",
+        ),
+    ] = {}
+    samples: Annotated[
+        Count | None,
+        Key(
+            "how many samples of `random` are drawn; each is combined with all of `grid` and `zip`",
+            "20",
+            default_is="required with `random`",
+        ),
+    ] = None
+    seed: Annotated[
+        Seed,
+        Key(
+            "the same seed gives the same samples everywhere. More `samples` keep the first ones",
+            "7",
+        ),
+    ] = 0
+    exclude: Annotated[
+        tuple[dict[str, Any], ...],
+        Key(
+            "a list of mappings: a point that has all values of a mapping is removed",
+            "[{args.lr: 1e-3, batch.micro: 8}]",
+            default_is="none",
+        ),
+    ] = ()
+    include: Annotated[
+        tuple[dict[str, Any], ...],
+        Key(
+            "a list of additional points. Each overrides only its own keys of the spec",
+            "[{args.lr: 6e-4}]",
+            default_is="none",
+        ),
+    ] = ()
+    max_running: Annotated[
+        Count | None,
+        Key("how many tasks run at the same time", "8", default_is="no limit"),
+    ] = None
+    max_failed: Annotated[
+        Count | None,
+        Key(
+            "once this many points have failed, the pending ones are held",
+            "3",
+            default_is="no limit",
+        ),
+    ] = None
+    per_node: Annotated[
+        Count | None,
+        Key(
+            "points side by side on one node, each with its share of the GPUs and CPUs",
+            "4",
+            default_is="1",
+            see="packing.md",
+        ),
+    ] = None
+    array: Annotated[
+        field_types.Flag, Key("`false`: submits a job for each point, not an array", "false")
+    ] = True
+    metric: Annotated[
+        Annotated[field_types.Plain, AfterValidator(_metric)] | None,
+        Key(
+            "a regular expression with one group, the number that `status` shows from each point's "
+            "log",
+            "'loss=([0-9.]+)'",
+            default_is="none",
+        ),
+    ] = None
+
+
+class SweepKeys(TopLevelKeys):
+    """Runs with different values."""
+
+    sweep: Annotated[
+        Sweep | None,
+        Key(
+            "runs of this spec with different values",
+            "{grid: {args.lr: [1e-3, 3e-4]}}",
+            schedules=True,
+            default_is="none",
+            fixed_in_sweep=("a sweep cannot change itself", "remove it"),
+            see="#sweep",
+        ),
+    ] = None

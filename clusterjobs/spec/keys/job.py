@@ -1,0 +1,152 @@
+"""The job as Slurm sees it: its name, limits, folder of logs, parameters and further options."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from clusterjobs.spec import field_types
+from clusterjobs.spec.keys.staging import ExportTarget
+from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
+
+# No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
+
+# Read before the other keys: it says which files they come from.
+EXTENDS = Key(
+    "a file, or a list of files, with keys of the spec: what this file does not say",
+    "[base.yaml, gpus.yaml]",
+    schedules=True,
+    fixed_in_sweep=("all points extend the same files", "sweep the keys that the files set"),
+    see="#layers",
+)
+
+
+class Logs(SpecModel):
+    """The folder that gets a folder per job, named by the job id, and where these are copied to."""
+
+    path: Annotated[
+        field_types.Path,
+        Key(
+            "a folder on shared storage, in which each job has its own folder with `job.log`",
+            "/fsx/logs",
+            default_is="`logs`, where sbatch was called",
+        ),
+    ] = "logs"
+    copy_: Annotated[
+        field_types.Path | None,
+        Key(
+            "a file to which every job also appends its log; its folder is created",
+            '"/fsx/logs/{{ name }}.log"',
+        ),
+    ] = Field(default=None, alias="copy")
+    export: Annotated[
+        ExportTarget | None,
+        Key(
+            "a path or bucket to which the job's folder is copied, below the job's id (of a sweep: "
+            "`<sweep>/<point>/<job id>`)",
+            "s3://my-bucket/logs",
+            see="staging.md#exporting-checkpoints-and-logs",
+            renamed_from="logs_export",
+        ),
+    ] = None
+    overwrite: Annotated[
+        field_types.Flag, Key("replace files in `export` that were not exported", "true")
+    ] = False
+
+
+def _logs(value: Any) -> Any:
+    return {"path": value} if isinstance(value, str) else value
+
+
+def _parameter(value: Any) -> Any:
+    return value if isinstance(value, dict) else {"default": value}
+
+
+class Parameter(SpecModel):
+    """A value that can be set at submission: `NAME=value sbatch job.sh`."""
+
+    default: Annotated[field_types.Text, Key("the value of a job that gets no other one", "1.5e-4")]
+    env: Annotated[
+        field_types.Flag, Key("it is also an environment variable of the ranks", "true")
+    ] = False
+    type: Annotated[
+        Literal["text", "integer", "number"] | None,
+        Key("`text`, `integer` or `number`", "number", default_is="that of `default`"),
+    ] = None
+    choices: Annotated[
+        tuple[field_types.Text, ...], Key("the values that it may have", "[adam, lamb]")
+    ] = ()
+
+
+class JobKeys(TopLevelKeys):
+    """What Slurm and the person who submits a job are told."""
+
+    name: Annotated[
+        field_types.JobName,
+        Key(
+            "Slurm's job name, and part of paths",
+            "gpt-1b",
+            schedules=True,
+            options=("job-name",),
+            fixed_in_sweep=(
+                "all points have the name of the spec",
+                "the name of a point is {{ point.name }}",
+            ),
+        ),
+    ]
+    time_limit: Annotated[
+        field_types.TimeLimit | None,
+        Key(
+            "at most the queue's `MaxTime`, in Slurm's formats: `90` (minutes), `12:00:00`, "
+            "`2-00:00:00`. `24:00` is 24 minutes to Slurm, and gives a warning",
+            "12:00:00",
+            schedules=True,
+            default_is="the partition's own",
+            belongs_with=("time",),
+            directive="time",
+            beside={"walltime": ""},  # PBS
+        ),
+    ] = None
+    logs: Annotated[
+        Logs,
+        BeforeValidator(_logs),
+        Key(
+            "the keys below, or `path` alone: folders of jobs, [safe from other users]"
+            "(job-script.md#other-users-of-the-cluster)",
+            "/fsx/logs",
+            schedules=True,
+            belongs_with=("storage",),
+            is_section=True,
+            beside={"output": "logs, a folder", "error": "logs, a folder"},
+            fixed_in_sweep=("the folders of all points are in one folder", "remove it"),
+            see="#the-log-of-slurm",
+        ),
+    ] = Field(default_factory=Logs)
+    parameters: Annotated[
+        dict[field_types.ParameterName, Annotated[Parameter, BeforeValidator(_parameter)]],
+        Key(
+            "values that can be changed at submission: names, each with the keys below or with its "
+            "default",
+            "{LR: 1.5e-4}",
+            schedules=False,
+            belongs_with=("variables",),
+            fixed_in_sweep=(
+                "parameters are set at submission, for all points",
+                "sweep the key that refers to the parameter",
+            ),
+            see="#values-at-submission",
+        ),
+    ] = {}
+    sbatch: Annotated[
+        dict[field_types.OptionName, field_types.OptionValue],
+        Key(
+            "further options by their long names. `false` [drops a directive](#dropped-directives);"
+            " `exclusive: false` [shares the node](packing.md#plain-jobs) with other jobs",
+            "{account: ml, requeue: true}",
+            schedules=True,
+            instead_of={
+                "parsable": "nothing: clusterjobs submit prints the job's id",
+                "test-only": "it when you submit: sbatch --test-only generated/job.sh",
+            },
+            see="#options-of-slurm",
+        ),
+    ] = {}

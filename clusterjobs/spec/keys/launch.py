@@ -1,0 +1,130 @@
+"""What a job runs: the framework, the launcher, the program and its arguments."""
+
+from typing import Annotated
+
+from clusterjobs.spec import commands, field_types
+from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
+
+# No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
+
+
+class Ssh(SpecModel):
+    """An sshd that already runs on every node.
+
+    Without it, launchers that use ssh start an sshd of the job, with a key for this job.
+    """
+
+    port: Annotated[field_types.Port, Key("its port", "2222")] = 22
+    key: Annotated[
+        field_types.Path | None,
+        Key("a private key that it accepts", "/fsx/keys/id_ed25519", default_is="ssh's own"),
+    ] = None
+
+
+class LaunchKeys(TopLevelKeys):
+    """The program of the ranks, and who starts it."""
+
+    framework: Annotated[
+        field_types.Plain,
+        Key(
+            "what the ranks use, see [below](#frameworks-and-launchers)",
+            "deepspeed",
+            schedules=False,
+            belongs_with=("size", "time", "program", "launch"),
+        ),
+    ]
+    launcher: Annotated[
+        field_types.Plain | None,
+        Key(
+            "what starts the ranks, see [below](#frameworks-and-launchers)",
+            "torchrun",
+            schedules=False,
+            default_is="the framework's default",
+            belongs_with=("size", "time", "launch"),
+        ),
+    ] = None
+    ssh: Annotated[
+        Ssh | None,
+        Key(
+            "an sshd that already runs on every node, for [launchers over ssh]"
+            "(job-script.md#over-ssh)",
+            "{port: 2222}",
+            schedules=False,
+            default_is="the job starts its own sshd",
+            belongs_with=("launch",),
+        ),
+    ] = None
+    workdir: Annotated[
+        field_types.Path | None,
+        Key(
+            "the folder where the program runs",
+            "/fsx/code",
+            schedules=False,
+            default_is="the folder where sbatch was called",
+            belongs_with=("program", "storage"),
+            options=("chdir",),
+        ),
+    ] = None
+    script: Annotated[
+        field_types.Path | None,
+        Key(
+            "the Python script (all frameworks except `command` and `fairseq`), relative to "
+            "`workdir`; if it is missing, [the job does not start]"
+            "(restarts.md#after-a-crash-a-lost-node-a-requeue)",
+            "train.py",
+            schedules=False,
+            belongs_with=("program",),
+        ),
+    ] = None
+    args: Annotated[
+        field_types.Arguments,
+        Key(
+            "a map: `lr: 1e-4` gives `--lr 1e-4`, `flag: true` a bare flag, `off: false` nothing, "
+            "a list several values; or a list of strings, passed as it is",
+            "{lr: 1e-4, bf16: true}",
+            schedules=False,
+            default_is="none",
+            references="ranks",
+        ),
+    ] = {}
+    command: Annotated[
+        commands.Command | None,
+        Key(
+            "the command (`framework: command`): one string, or a list of strings",
+            "[./train, --verbose]",
+            schedules=False,
+            belongs_with=("program",),
+            references="ranks",
+            options=("wrap",),
+        ),
+    ] = None
+    prefix: Annotated[
+        commands.Command,
+        Key(
+            "a command put in front of every rank's command: a profiler, numactl",
+            "[numactl, --localalloc]",
+            schedules=False,
+            references="ranks",
+        ),
+    ] = ()
+    job_arguments: Annotated[
+        field_types.Flag,
+        Key(
+            "`true`: the arguments of `sbatch job.sh ARGUMENTS` are passed to the program after "
+            "its own",
+            "true",
+            schedules=False,
+            default_is="such arguments are an error",
+            see="#values-at-submission",
+        ),
+    ] = False
+    srun: Annotated[
+        dict[field_types.OptionName, field_types.OptionValue],
+        Key(
+            "further options of the srun that starts the ranks, by their long names",
+            "{mpi: pmix}",
+            schedules=False,
+            belongs_with=("launch",),
+            see="#options-of-slurm",
+        ),
+    ] = {}
