@@ -63,11 +63,11 @@ def deepspeed_layout(zero: Zero | None, config: Mapping[str, Any]) -> dict[str, 
 class Fsdp(SpecModel):
     """Fully sharded data parallelism."""
 
-    version: Annotated[Literal[1, 2], Key("1 or 2", "1")] = 2
+    version: Annotated[Literal[1, 2], Key("2, or 1 for older versions of transformers", "1")] = 2
     reshard_after_forward: Annotated[
         Flag,
         Key(
-            "free the gathered parameters after the forward pass, which takes less memory and more "
+            "`false` keeps the gathered parameters until the backward pass: more memory, less "
             "communication",
             "false",
         ),
@@ -75,18 +75,22 @@ class Fsdp(SpecModel):
     wrap: Annotated[
         tuple[str, ...],
         Key(
-            "names of the layers' classes",
+            "classes of the layers",
             "[LlamaDecoderLayer]",
-            default_is="those that the model of transformers names itself",
+            default_is="those that the model names",
         ),
     ] = Field((), max_length=50)
-    offload: Annotated[Flag, Key("parameters in the host's memory", "true")] = False
+    offload: Annotated[Flag, Key("keep parameters in the host's memory", "true")] = False
     activation_checkpointing: Annotated[
         Flag, Key("compute activations again in the backward pass", "true")
     ] = False
     state_dict: Annotated[
         Literal["sharded", "full"],
-        Key("checkpoints as one piece per rank (`sharded`), or whole (`full`)", "full"),
+        Key(
+            "`sharded`: one piece per rank in a checkpoint; `full`: the whole model, "
+            "gathered on rank 0",
+            "full",
+        ),
     ] = "sharded"
 
     @property

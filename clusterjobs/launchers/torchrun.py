@@ -244,17 +244,28 @@ class Options(LauncherOptions):
         Key("how often a node's torchrun starts the ranks again inside an attempt", "3"),
     ] = 0
     monitor_interval: Annotated[
-        Interval | None, Key("how often it looks at the ranks", "1", unit="seconds")
+        Interval | None, Key("the time between two checks of the ranks", "0.5", unit="seconds")
     ] = None
-    role: Annotated[Word | None, Key("the role of the ranks in torchrun's messages", "eval")] = None
+    role: Annotated[Word | None, Key("the value of `ROLE_NAME` in the ranks", "eval")] = None
     log_dir: Annotated[
-        field_types.Path | None, Key("the folder of the ranks' files", "/fsx/logs/ranks")
+        field_types.Path | None,
+        Key(
+            "a folder for the ranks' logs; each node adds a folder of its own, "
+            "named by the job's id",
+            "/fsx/logs/ranks",
+        ),
     ] = None
     redirects: Annotated[
-        Streams | None, Key("streams of the ranks that are only written to files there", "3")
+        Streams | None,
+        Key(
+            "streams that go to files only: `1` the output, `2` the errors, `3` both; "
+            "`0:3,1:2` for each rank of a node",
+            "3",
+        ),
     ] = None
     tee: Annotated[
-        Streams | None, Key("streams of the ranks that are also written to files there", "3")
+        Streams | None,
+        Key("the same values: to files and to job.log, where `[rank3]: ` labels each line", "3"),
     ] = None
     local_ranks_filter: Annotated[
         Annotated[tuple[Budget, ...], Field(min_length=1)] | None,

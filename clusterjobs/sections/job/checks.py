@@ -12,10 +12,10 @@ from clusterjobs.errors import nearest
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.placement.gpu_requests import GPU_OPTIONS
 from clusterjobs.slurm.options import OLDEST, KnownOptions, Program, is_untried, known_options
+from clusterjobs.slurm.time import in_words, seconds_of, slurm_time
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.key_names import owners_of_options
 from clusterjobs.spec.model import known_keys
-from clusterjobs.slurm.time import in_words, seconds_of, slurm_time
 
 # ------------------------------------------------------------------ dropped directives
 #
@@ -188,14 +188,19 @@ def _check(context: Context, program: Program, own: _Values, owned: Mapping[str,
     for name, value in own.items():
         assert options is not None
         if full := _owned_name(name, options, owned):
-            what, hint = f"--{full} follows from {owned[full]}", "remove it here"
-            if program == "sbatch" and value is False and full in NEEDED:
+            key, hint = owned[full], "remove it here"
+            what, is_dropped = (
+                f"--{full} follows from {key}",
+                program == "sbatch" and value is False,
+            )
+            known = known_keys(Experiment).get(key)
+            if is_dropped and full in NEEDED:
                 why, hint = NEEDED[full]
                 what = f"--{full} cannot be dropped: {why}"
-        elif (known := known_keys(Experiment).get(key)) and known.directive == full:
-            hint = f"remove {key}"
-            what = f"--{full} cannot be dropped: it is written only if the spec has {key}"
-            elif program == "sbatch" and value is False and full in DROPPABLE:
+            elif is_dropped and known and known.directive == full:
+                what = f"--{full} cannot be dropped: it is written only if the spec has {key}"
+                hint = f"remove {key}"
+            elif is_dropped and full in DROPPABLE:
                 hint = f"write its full name: {full}: false"
             context.problem((program, name), what, hint)
         elif name in options.takes_value:

@@ -27,16 +27,19 @@ class LaunchKeys(TopLevelKeys):
     framework: Annotated[
         field_types.Plain,
         Key(
-            "what the ranks use, see [below](#frameworks-and-launchers)",
+            "the program's framework; `command` runs any program",
             "deepspeed",
             schedules=False,
             belongs_with=("size", "time", "program", "launch"),
+            see="#frameworks-and-launchers",
         ),
     ]
     launcher: Annotated[
         field_types.Plain | None,
         Key(
-            "what starts the ranks, see [below](#frameworks-and-launchers)",
+            "`srun`, `torchrun`; `deepspeed`, `deepspeed-pdsh` (DeepSpeed's own); `accelerate` "
+            "(huggingface, accelerate); `deepy` (gpt-neox); `horovodrun` (horovod); `mpirun` "
+            "(horovod, [MPI programs](frameworks/mpi.md)); `composer` (composer)",
             "torchrun",
             schedules=False,
             default_is="the framework's default",

@@ -171,12 +171,12 @@ class ModelKeys(TopLevelKeys):
         Parallel,
         Key(
             "how ranks share the model: the product of `tensor`, `pipeline` and `context` is the "
-            "number of ranks that share one copy. Frameworks refuse the keys that they do not have",
+            "number of ranks that share one copy. [megatron-lm](frameworks/megatron-lm.md) has all "
+            "keys, and other frameworks refuse those that they do not have",
             "{tensor: 8, pipeline: 2}",
             schedules=False,
             belongs_with=("size",),
             is_section=True,
-            see="frameworks/megatron-lm.md",
         ),
     ] = Field(default_factory=Parallel)
     batch: Annotated[
@@ -192,10 +192,10 @@ class ModelKeys(TopLevelKeys):
     precision: Annotated[
         Literal["fp32", "fp16", "bf16"] | None,
         Key(
-            "`fp32`, `fp16`, `bf16`; written to the config, the arguments or the variables of the "
-            "framework, see [below](#precision)",
+            "`fp32`, `fp16`, `bf16`",
             "bf16",
             schedules=False,
             default_is="the framework's own",
+            see="#precision",
         ),
     ] = None

@@ -48,23 +48,29 @@ class Need(SpecModel):
 
     spec: Annotated[
         Annotated[str, BeforeValidator(_spec_file)] | None,
-        Key("the file of a spec, relative to this one", "prepare.yaml"),
+        Key(
+            "the file of a spec, relative to the folder of this one. `needs: [prepare.yaml]` is "
+            "short for `[{spec: prepare.yaml}]`",
+            "prepare.yaml",
+        ),
     ] = None
     job: Annotated[
         Annotated[str, BeforeValidator(_job_id)] | None,
-        Key("or the id of a job", "4711"),
+        Key("instead of `spec`: the id of a job, or of an array task, `4711_3`", "4711"),
     ] = None
     on: Annotated[
         On,
         Key(
-            "what this job waits for: `success`, `end`, `failure` or `start` of the other; `each`: "
-            "each point waits for the same point there",
+            "what to wait for: `success`, `end`, `failure`, `each` or `start`",
             "end",
+            see="pipelines.md#the-keys",
         ),
     ] = "success"
     as_: Annotated[
         Annotated[str, BeforeValidator(_name)] | None,
-        Key("the name of the spec in references", "data", default_is="its file's name"),
+        Key(
+            "the name of the spec in references", "data", default_is="the file name without `.yaml`"
+        ),
     ] = Field(None, alias="as")
 
     @model_validator(mode="after")

@@ -30,7 +30,7 @@ class PlacementKeys(TopLevelKeys):
             "the queue, which is Slurm's partition",
             "gpu",
             schedules=True,
-            default_is="see [below](#the-queue)",
+            default_is="see [the queue](#the-queue)",
             belongs_with=("size", "time", "storage"),
             options=("partition",),
         ),

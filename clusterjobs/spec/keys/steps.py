@@ -93,11 +93,11 @@ class Step(SpecModel):
     min_bus_bandwidth: Annotated[
         Count | None,
         Key(
-            "what a program of nccl-tests must reach, see "
-            "[below](#a-test-of-the-network-stops-the-job) (only in `before`)",
+            "what a program of nccl-tests must reach (only in `before`)",
             "300",
             unit="GB/s",
             default_is="none",
+            see="steps.md#a-test-of-the-network-stops-the-job",
         ),
     ] = None
 
