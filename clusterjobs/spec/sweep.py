@@ -272,7 +272,7 @@ def _folders(arguments: Any, packed: bool) -> Iterator[tuple[Path, str]]:
         named = [
             (index, name, value) if sign else (index + 1, name, after)
             for index, ((name, sign, value), after) in enumerate(
-                zip(texts, [*arguments[1:], None], strict=True)
+                zip(texts, [*arguments[1:], None], strict=False)  # an empty list has no next item
             )
         ]
     for step, name, value in named:

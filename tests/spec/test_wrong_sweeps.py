@@ -73,6 +73,7 @@ WELL_FORMED = st.fixed_dictionaries(
 
 @given(WELL_FORMED | ANY | st.dictionaries(st.sampled_from(list(SECTIONS)), VALUES) | VALUES)
 @example({"grid": {"args.lr": [[[[]]], {}]}})
+@example({"include": [{"args": []}]})
 def test_a_sweep_is_loaded_or_refused_with_a_position(sweep: Any) -> None:
     text = f"{SPEC}sweep: {json.dumps(sweep, ensure_ascii=False)}\n"
     problems: tuple[Problem, ...] = ()
