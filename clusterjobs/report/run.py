@@ -97,7 +97,7 @@ class Run:
     of the steady state (seconds, samples_per_second, tokens_per_second ...). `no_steady_state` says
     why there is none. `derived`: quantity -> how it was calculated, if it was not printed.
     `windows`: the kept ones of all attempts; `replaced`: those that a later attempt repeated.
-    `goodput`: useful time of kept steps / paid time (`lost_time.py`). `lost_seconds` but for
+    `goodput`: useful time of kept steps / paid time (`attempts.py`). `lost_seconds` but for
     `queue` and the useful time add up to `paid_seconds`; parts that nothing shows are missing.
     `notes`: what a reader must know to trust the numbers, each a sentence; `advice`: what to do,
     each a sentence. `point`: of a sweep, its keys and their values.

@@ -2,8 +2,7 @@
 
 A job writes a dump for each rank when a collective times out (TORCH_FR_DUMP_TEMP_FILE). A dump is
 a pickle of plain values: `pg_config`, `pg_status` and `entries`, as torch/csrc/distributed/c10d/
-FlightRecorder writes them and torch/distributed/flight_recorder reads them. This module gets bytes
-and must not know files.
+FlightRecorder writes them and torch/distributed/flight_recorder reads them.
 """
 
 from __future__ import annotations
@@ -15,14 +14,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeGuard
 
-# ------------------------------------------------------------------ plain pickle
-#
-# Loads pickles of plain values, and refuses all others. It must not know what they mean.
-#
-# It must be able to neither run code nor take more time or memory than the data is long. So it is
-# Python's own loader in Python, with few opcodes: the one in C reserves memory for any index that
-# a pickle names, and computes hashes of nested tuples for hours.
-
+# A dump may neither run code nor take more time or memory than the data is long. So pickles of
+# plain values are loaded by Python's own loader in Python, with few opcodes, and all others are
+# refused: the loader in C reserves memory for any index that a pickle names, and computes hashes of
+# nested tuples for hours.
 
 # Those that PyTorch writes, and those that Python writes for the same values.
 _ALLOWED = (
@@ -120,7 +115,8 @@ def read_dump(data: bytes, rank: int) -> Dump:
     entries = (_entry(one) for one in content["entries"] if isinstance(one, dict))
     config = content.get("pg_config")
     groups = config.items() if isinstance(config, dict) else ()
-    ranks = {_group_name(name, one): _ranks(one) for name, one in groups}
+    configs = {name: one if isinstance(one, dict) else {} for name, one in groups}
+    ranks = {_text(one.get("desc")) or _text(name): _ranks(one) for name, one in configs.items()}
     return Dump(rank, ranks, tuple(one for one in entries if one))
 
 
@@ -132,7 +128,9 @@ def _entry(one: Mapping[str, Any]) -> Entry | None:
     group = one.get("process_group")
     title = group[1] if isinstance(group, (tuple, list)) and len(group) > 1 else ""
     has_ended = bool(one.get("retired")) or one.get("state") == "completed"
-    sizes = f"{_sizes(one.get('input_sizes'))} {_first(one.get('input_dtypes'))}".strip()
+    types = one.get("input_dtypes")
+    first_type = _text(types[0]) if isinstance(types, list) and types else ""
+    sizes = f"{_sizes(one.get('input_sizes'))} {first_type}".strip()
     return Entry(_text(title), number, name.rpartition(":")[2], sizes, _caller(one), has_ended)
 
 
@@ -156,22 +154,13 @@ def _sizes(value: Any) -> str:
     )
 
 
-def _first(value: Any) -> str:
-    return _text(value[0]) if isinstance(value, list) and value else ""
-
-
-def _group_name(name: Any, config: Any) -> str:
-    title = config.get("desc") if isinstance(config, dict) else ""
-    return _text(title) or _text(name)
-
-
-def _ranks(config: Any) -> tuple[int, ...]:
+def _ranks(config: Mapping[str, Any]) -> tuple[int, ...]:
     """`"[0, 1]"`, or a list."""
-    found = config.get("ranks") if isinstance(config, dict) else None
+    found = config.get("ranks")
     if isinstance(found, list):
         return tuple(one for one in found if _is_number(one))
-    words = found.strip("[]").split(",") if isinstance(found, str) else []
-    numbers = (one.strip() for one in words)
+    parts = found.strip("[]").split(",") if isinstance(found, str) else []
+    numbers = (one.strip() for one in parts)
     return tuple(int(one) for one in numbers if one.isdecimal() and len(one) < 10)
 
 
@@ -189,15 +178,12 @@ def hang(dumps: Sequence[Dump], ranks: int | None = None) -> tuple[str, ...]:
 
     `ranks`: of the whole job; those without a dump are named.
     """
-    found = [sentence for group in _groups(dumps) for sentence in _of_group(group, dumps)]
+    groups = sorted({entry.group for dump in dumps for entry in dump.entries})
+    found = [sentence for group in groups for sentence in _of_group(group, dumps)]
     missing = sorted(set(range(ranks or 0)) - {one.rank for one in dumps})
     if missing:
         found.append(f"No dump of {named(missing)}: killed, or gone before the timeout.")
     return tuple(found)
-
-
-def _groups(dumps: Iterable[Dump]) -> list[str]:
-    return sorted({entry.group for dump in dumps for entry in dump.entries})
 
 
 def _of_group(group: str, dumps: Sequence[Dump]) -> list[str]:
@@ -223,17 +209,14 @@ def _of_group(group: str, dumps: Sequence[Dump]) -> list[str]:
     sentence = f"{title}: {named(there)} {_verb(there, 'wait')} in {what}"
     if not behind:
         return [f"{sentence}. Every rank with a dump has come: the network or a GPU is at fault."]
-    members = {rank for dump in dumps for rank in _members(dump, group)}
+    members: set[int] = set()
+    for dump in dumps:  # a job's only group has no name there, and `default_pg` in the entries
+        only = next(iter(dump.groups.values())) if len(dump.groups) == 1 else ()
+        members.update(dump.groups.get(group, only))
     silent = f" of {len(members)}" if members else ""
     where = {_shown(entry) for entry in behind.values()}
     done = f", last seen in {next(iter(where))}" if len(where) == 1 else ""
     return [f"{sentence}; {named(behind)}{silent} {_verb(behind, 'have')} not come{done}."]
-
-
-def _members(dump: Dump, group: str) -> tuple[int, ...]:
-    """The only group of a job has no name in the configuration, and `default_pg` in the entries."""
-    only = next(iter(dump.groups.values())) if len(dump.groups) == 1 else ()
-    return dump.groups.get(group, only)
 
 
 def _mismatch(calls: Mapping[int, Mapping[int, Entry]]) -> str:

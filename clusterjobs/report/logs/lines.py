@@ -1,7 +1,6 @@
 """Finds the lines of a log that may say something, fast, and cleans them.
 
-A block of bytes is searched for literals, and only lines that have one are decoded. It knows no
-format, and no file.
+A block of bytes is searched for literals, and only lines that have one are decoded.
 """
 
 from __future__ import annotations
@@ -106,18 +105,16 @@ def clean_lines(raw: bytes) -> list[Line]:
     return found
 
 
-# ------------------------------------------------------------------ unknown lines
-#
-# The most frequent lines of a log that no format knows, for a person who writes a pattern.
-
-
 _MOST = 3
 _LENGTH = 160  # characters of a line that are shown
 _NUMBER = re.compile(r"\d+")
 
 
 def frequent_lines(text: bytes) -> tuple[str, ...]:
-    """An example of each; lines that differ only in their numbers count as the same."""
+    """The most frequent lines of a log that no format knows, for a person who writes a pattern.
+
+    Lines that differ only in their numbers count as the same.
+    """
     counts: Counter[str] = Counter()
     examples: dict[str, str] = {}
     for raw in text.split(b"\n"):
@@ -128,14 +125,8 @@ def frequent_lines(text: bytes) -> tuple[str, ...]:
     return tuple(examples[form] for form, _ in counts.most_common(_MOST))
 
 
-# ------------------------------------------------------------------ ranks
-#
-# Which ranks are slower than the others, where the log has lines of all of them.
-#
 # Ranks of a synchronous training differ in single steps by chance. So a rank is called slow only
 # if it was slower than the usual rank in nearly all steps, and by more than a few percent.
-
-
 STEPS = 2000  # the last ones, that are compared
 _FEWEST_STEPS = 10
 _FEWEST_RANKS = 3

@@ -1,7 +1,4 @@
-"""Reads the log of a job in one pass: its windows and events, and the format they are in.
-
-It gets bytes and knows no file; what a line means is known in `formats/`.
-"""
+"""Reads the log of a job in one pass: its windows and events, and the format they are in."""
 
 from __future__ import annotations
 
@@ -93,7 +90,9 @@ class LogReader:
                         self._add(form, record)
                 else:
                     self._sample += [(form, record) for record in records]
-        if not self._is_chosen and self._has_sample():
+        if not self._is_chosen and (
+            len(self._sample) >= _SAMPLE or self._finder.size >= _SAMPLE_BYTES
+        ):
             self._choose()
 
     def _records(self, form: Format, line: Line) -> Sequence[Window | Event]:
@@ -121,9 +120,6 @@ class LogReader:
             return True
         self._resumed = record.step, rank
         return False
-
-    def _has_sample(self) -> bool:
-        return len(self._sample) >= _SAMPLE or self._finder.size >= _SAMPLE_BYTES
 
     def _choose(self) -> None:
         """Keep the formats that have found steps; the first of them says which steps there are."""
@@ -225,10 +221,9 @@ class LogReader:
 class _Printer:
     """The rank whose lines of one format count, since each rank may print each step."""
 
-    def __init__(self) -> None:
-        self._rank: int | None = None
-        self._has_windows = False
-        self._others = 0  # windows of other ranks since the last one of `_rank`
+    _rank: int | None = None
+    _has_windows = False
+    _others = 0  # windows of other ranks since the last one of `_rank`
 
     def prints(self, window: Window) -> bool:
         """Whether the window is of that rank."""

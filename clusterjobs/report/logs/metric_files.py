@@ -1,7 +1,6 @@
 """Metrics that libraries write into files of their own: exact steps, where a log has a bar at best.
 
-`metrics.csv` of Lightning's CSVLogger, and `trainer_state.json` of transformers' Trainer. It gets
-text and knows no file.
+`metrics.csv` of Lightning's CSVLogger, and `trainer_state.json` of transformers' Trainer.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from clusterjobs.report.logs.records import Event, Log, Quantity, Window
 
@@ -126,13 +125,11 @@ def _log(
     size: int,
     dropped: int,
 ) -> Log:
-    return Log(name, tuple(_records(steps)), lines, size, dropped)
-
-
-def _records(steps: Mapping[int, Mapping[Quantity, float]]) -> Iterable[Window | Event]:
     """In the order of the steps; a validation alone is no step of the training."""
+    records: list[Window | Event] = []
     for step, values in sorted(steps.items()):
         if values.keys() - {"validation_loss"}:
-            yield Window(step, values)
+            records.append(Window(step, values))
         elif "validation_loss" in values:
-            yield Event("validation", step, values["validation_loss"])
+            records.append(Event("validation", step, values["validation_loss"]))
+    return Log(name, tuple(records), lines, size, dropped)

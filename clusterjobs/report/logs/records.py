@@ -1,6 +1,6 @@
 """What a log says, in common names: windows of steps, and events between them.
 
-A format turns lines into these records; everything behind it knows no format.
+A format turns lines into these records; the rest of the report reads only them.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from clusterjobs.report.logs.records import Event, Quantity, Window
 from clusterjobs.report.values import pace, possible
@@ -102,19 +102,14 @@ def _merged(
     if len(windows) < 2:
         return group, 0
     counts = _counts(windows, before)
-    if _are_alike(windows):
-        return [merged(windows, counts)], 0
+    paces = [pace(one) for one in windows]
+    losses = [one.values.get("loss", 0.0) for one in windows]
+    if max(paces) <= _SLOW * min(paces) and math.isfinite(sum(paces) + sum(losses)):
+        return [merged(windows, counts)], 0  # of one kind, and without impossible times
     measured = [one.with_values(possible(one.values)) for one in windows]
     pairs = zip(windows, measured, strict=True)
     impossible = sum(len(one.values) - len(other.values) for one, other in pairs)
     return _by_kind(measured, counts), impossible
-
-
-def _are_alike(windows: Sequence[Window]) -> bool:
-    """Whether they are of one kind, and have no time that is impossible."""
-    paces = [pace(one) for one in windows]
-    losses = [one.values.get("loss", 0.0) for one in windows]
-    return max(paces) <= _SLOW * min(paces) and math.isfinite(sum(paces) + sum(losses))
 
 
 def _counts(windows: Sequence[Window], before: int | None) -> list[int]:
@@ -129,25 +124,20 @@ def _counts(windows: Sequence[Window], before: int | None) -> list[int]:
 
 
 def _by_kind(windows: Sequence[Window], counts: Sequence[int]) -> list[Window]:
-    """A window for each kind."""
-    kinds: dict[Hashable, list[tuple[Window, int]]] = {}
-    for one, count, kind in zip(windows, counts, _kinds(windows), strict=True):
-        kinds.setdefault(kind, []).append((one, count))
-    found = [merged(*zip(*pairs, strict=True)) for pairs in kinds.values()]
-    return sorted(found, key=lambda one: one.step)
-
-
-def _kinds(windows: Sequence[Window]) -> Iterator[Hashable]:
-    """The usual ones, slow ones, and those whose loss is not a number or infinite.
+    """A window for the usual ones, slow ones, and those whose loss is not a number or infinite.
 
     A slow one at the start of a group is one of its own: it may have waited for a checkpoint.
     """
     paces = [pace(one) for one in windows]
     limit = _SLOW * statistics.median_low(paces)
-    for place, (one, own) in enumerate(zip(windows, paces, strict=True)):
+    kinds: dict[Hashable, list[tuple[Window, int]]] = {}
+    for place, (one, count, own) in enumerate(zip(windows, counts, paces, strict=True)):
         loss = one.values.get("loss", 0.0)
         is_slow = own > limit
-        yield is_slow, is_slow and place == 0, None if math.isfinite(loss) else str(loss)
+        kind = is_slow, is_slow and place == 0, None if math.isfinite(loss) else str(loss)
+        kinds.setdefault(kind, []).append((one, count))
+    found = [merged(*zip(*pairs, strict=True)) for pairs in kinds.values()]
+    return sorted(found, key=lambda one: one.step)
 
 
 def merged(windows: Sequence[Window], counts: Sequence[int]) -> Window:

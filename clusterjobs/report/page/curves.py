@@ -1,18 +1,82 @@
-"""Which plots a page has, with the curves of each.
-
-It knows runs and quantities; it must not know HTML.
-"""
+"""Which plots a page has, with the curves of each and their points, thinned for drawing."""
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-from clusterjobs.report.logs.records import Quantity
-from clusterjobs.report.page.points import Point, points_of, thin, with_gaps
+from clusterjobs.report.logs.records import Quantity, Window
 from clusterjobs.report.run import Run
 from clusterjobs.report.tables import loss, number, seconds, visible
+
+_LARGEST = 1e300  # the difference of two of them is still a number
+_LARGEST_STEP = 2**53  # of the whole numbers that JavaScript has
+
+
+class Point(NamedTuple):
+    """`value` is None where the log has no number (NaN or infinite), or where a curve has a gap."""
+
+    step: int
+    value: float | None
+
+
+def points_of(windows: Iterable[Window], quantity: Quantity) -> list[Point]:
+    """By step. Of two windows of one step the later counts; merged ones also give extremes."""
+    found: dict[int, float | None] = {}
+    for window in windows:
+        if quantity not in window.values or not 0 <= window.step <= _LARGEST_STEP:
+            continue
+        if quantity in window.low and quantity in window.high:
+            third = (window.steps or 3) // 3
+            found[max(0, window.step - 2 * third)] = _finite(window.low[quantity])
+            found[max(0, window.step - third)] = _finite(window.high[quantity])
+        found[window.step] = _finite(window.values[quantity])
+    return [Point(step, found[step]) for step in sorted(found)]
+
+
+def with_gaps(windows: Sequence[Window], quantity: Quantity) -> list[Point]:
+    """Points of windows that are not one sequence: a gap wherever the step falls back."""
+    found = {point.step: point for point in points_of(windows, quantity)}
+    for before, after in itertools.pairwise(windows):
+        gap = before.step + 1
+        if after.step <= before.step and gap not in found:
+            found[gap] = Point(gap, None)
+    return [found[step] for step in sorted(found)]
+
+
+class Thinned(NamedTuple):
+    """Of each bucket the middle step, median and extremes; no extremes if all points fit."""
+
+    steps: list[int]
+    values: list[float | None]
+    low: list[float | None]
+    high: list[float | None]
+
+
+def thin(points: Sequence[Point], limit: int) -> Thinned:
+    """At most `limit` extremes. A bucket in which most values are no numbers is a gap."""
+    if len(points) <= limit:
+        return Thinned([one.step for one in points], [one.value for one in points], [], [])
+    buckets = max(1, limit // 2)
+    found = Thinned([], [], [], [])
+    for place in range(buckets):
+        start, end = (len(points) * side // buckets for side in (place, place + 1))
+        bucket = points[start:end]
+        numbers = sorted(value for _, value in bucket if value is not None)
+        is_gap = 2 * len(numbers) < len(bucket)
+        found.steps.append(bucket[len(bucket) // 2].step)
+        found.values.append(None if is_gap else numbers[len(numbers) // 2])
+        found.low.append(numbers[0] if numbers else None)
+        found.high.append(numbers[-1] if numbers else None)
+    found.steps[0], found.steps[-1] = points[0].step, points[-1].step  # the whole width of the plot
+    return found
+
+
+def _finite(value: float) -> float | None:
+    return value if abs(value) < _LARGEST else None
+
 
 MOST_RUNS = 24  # of one plot: more curves cannot be told apart
 _FEW_MARKS = 60
@@ -107,12 +171,17 @@ def _plot(kind: _Kind, runs: Sequence[Run]) -> Plot | None:
     if len(runs) == 1:
         curves = [curve._replace(name=kind.short or kind.title.lower()) for curve in curves]
         curves += _beside(kind, runs[0], bool(curves))
-        marks = _marks(runs[0])
+        marks = tuple(
+            Mark(attempt.first_step, str(attempt.number))
+            for attempt in runs[0].attempts[1:]
+            if attempt.first_step is not None
+        )
     values = [value for curve in curves for _, value in curve.points if value is not None]
     is_flat = kind.quantity == "loss_scale" and len(set(values)) == 1
     if not values or is_flat or all(len(curve.points) < 2 for curve in curves):
         return None
     positive = min(values) > 0
+    is_wide = max(values) > 10 * sorted(values)[len(values) // 2]  # on a linear axis, most are flat
     return Plot(
         kind.quantity,
         kind.title,
@@ -120,8 +189,8 @@ def _plot(kind: _Kind, runs: Sequence[Run]) -> Plot | None:
         tuple(curves),
         of_one_run=len(runs) == 1,
         positive=positive,
-        logarithmic=positive and _is_wide(values),
-        marks=marks,
+        logarithmic=positive and is_wide,
+        marks=marks if len(marks) <= _FEW_MARKS else (),
     )
 
 
@@ -137,62 +206,44 @@ def _beside(kind: _Kind, run: Run, has_main: bool) -> list[Curve]:
     return curves
 
 
-def _marks(run: Run) -> tuple[Mark, ...]:
-    marks = [
-        Mark(attempt.first_step, str(attempt.number))
-        for attempt in run.attempts[1:]
-        if attempt.first_step is not None
-    ]
-    return tuple(marks) if len(marks) <= _FEW_MARKS else ()
-
-
-def _is_wide(values: Iterable[float]) -> bool:
-    """Whether a few high values would press the others flat on a linear axis."""
-    ordered = sorted(values)
-    return ordered[-1] > 10 * ordered[len(ordered) // 2]
-
-
-# ------------------------------------------------------------------ plot data
-#
-# The curves as JSON, for the script of the page: small, and inert inside HTML.
-
-
 _MOST_POINTS = 2_000  # of one curve: about one for each pixel of a wide screen
 _FEWEST_POINTS = 60
 _ALL_POINTS = 36_000  # of the page, which must stay below 1 MB
 
 
 def plot_data(plots: Sequence[Plot], runs: int) -> str:
-    """JSON without a character that means something in HTML."""
+    """The curves for the script of the page: JSON without a character that acts in HTML."""
     curves = sum(len(plot.curves) for plot in plots)
     limit = max(_FEWEST_POINTS, min(_MOST_POINTS, _ALL_POINTS // max(1, curves)))
-    data = {"runs": runs, "plots": [_plot_json(plot, limit) for plot in plots]}
+    data = {
+        "runs": runs,
+        "plots": [
+            {
+                "id": plot.quantity,
+                "unit": plot.unit,
+                "log": plot.logarithmic,
+                "marks": [list(mark) for mark in plot.marks],
+                "curves": [
+                    {
+                        "name": visible(curve.name),
+                        "colour": curve.colour,
+                        "style": curve.style,
+                        "x": thinned.steps,
+                        "y": [_short(value) for value in thinned.values],
+                        "low": [_short(value) for value in thinned.low],
+                        "high": [_short(value) for value in thinned.high],
+                    }
+                    for curve in plot.curves
+                    for thinned in [thin(curve.points, limit)]
+                ],
+            }
+            for plot in plots
+        ],
+    }
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return text
-
-
-def _plot_json(plot: Plot, limit: int) -> dict[str, Any]:
-    return {
-        "id": plot.quantity,
-        "unit": plot.unit,
-        "log": plot.logarithmic,
-        "marks": [list(mark) for mark in plot.marks],
-        "curves": [
-            {
-                "name": visible(curve.name),
-                "colour": curve.colour,
-                "style": curve.style,
-                "x": thinned.steps,
-                "y": [_short(value) for value in thinned.values],
-                "low": [_short(value) for value in thinned.low],
-                "high": [_short(value) for value in thinned.high],
-            }
-            for curve in plot.curves
-            for thinned in [thin(curve.points, limit)]
-        ],
-    }
 
 
 def _short(value: float | None) -> float | int | None:

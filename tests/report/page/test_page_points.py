@@ -6,7 +6,7 @@ import math
 import random
 
 from clusterjobs.report.logs.records import Window
-from clusterjobs.report.page.points import Point, points_of, thin, with_gaps
+from clusterjobs.report.page.curves import Point, points_of, thin, with_gaps
 
 
 def test_thinned_curve_keeps_every_spike() -> None:

@@ -15,7 +15,7 @@ from example_runs import hostile_run, short_run, sweep_runs, week_run
 
 from clusterjobs.report.logs.records import Window
 from clusterjobs.report.page import page
-from clusterjobs.report.page.templates import asset
+from clusterjobs.report.page.page import asset
 from clusterjobs.report.run import Run
 from clusterjobs.report.tables import Table
 

@@ -6,10 +6,11 @@ A format finds lines by cheap literals, its `hints`, and turns them into windows
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
-from typing import Protocol, runtime_checkable
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Protocol, runtime_checkable
 
-from clusterjobs.report.logs.records import Event, Window
+from clusterjobs.report.logs.records import Event, Quantity, Window
 
 
 class Format(Protocol):
@@ -36,6 +37,46 @@ class FastFormat(Format, Protocol):
     def read_raw(self, raw: bytes) -> Window | None: ...
 
 
+_NUMBER = r"([-+]?(?:\d[\d.,]*(?:[eE][-+]?\d+)?|nan|inf))"
+
+
+class Field(NamedTuple):
+    """`before`: the literal in front of the number; the value is number x `unit`."""
+
+    before: str
+    quantity: Quantity
+    unit: float = 1.0
+
+
+class FieldsFormat:
+    """A format whose line has one step, counted from 0, and named numbers.
+
+    `step`: a pattern with one group.
+    """
+
+    def __init__(self, name: str, hint: str, step: str, fields: Iterable[Field]) -> None:
+        self.name = name
+        self.hints: tuple[str, ...] = (hint,)
+        self._step = re.compile(step)
+        self._fields = [(re.compile(re.escape(one.before) + _NUMBER), one) for one in fields]
+
+    def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:
+        step = self._step.search(line)
+        if not step:
+            return ()
+        found: dict[Quantity, float] = {}
+        for pattern, field in self._fields:
+            if number := pattern.search(line):
+                text = number[1].rstrip(".,").replace(",", "")
+                found.setdefault(field.quantity, float(text) * field.unit)
+        values = self.checked(found)
+        return (Window(int(step[1]) + 1, values, None, rank),) if values else ()
+
+    def checked(self, values: Mapping[Quantity, float]) -> Mapping[Quantity, float]:
+        """What a subclass makes of the values of a line."""
+        return values
+
+
 # The most certain first: of two formats that describe the same step, the first one's values count.
 _MODULES: tuple[str, ...] = (
     *("megatron", "deepspeed", "torchtitan", "fairseq", "horovod", "huggingface"),
@@ -47,8 +88,5 @@ _MODULES: tuple[str, ...] = (
 
 def all_formats() -> list[Format]:
     """A new object of each known format."""
-    found: list[Format] = []
-    for name in _MODULES:
-        module = importlib.import_module(f"clusterjobs.report.logs.formats.{name}")
-        found.append(module.format_of_log())
-    return found
+    modules = (importlib.import_module(f"{__name__}.{name}") for name in _MODULES)
+    return [module.format_of_log() for module in modules]

@@ -7,16 +7,17 @@ Batches count from 0. A speed is that of one batch, so it varies; all are of the
 
 from __future__ import annotations
 
-from clusterjobs.report.logs.formats.fields import Field, FieldsFormat
+import functools
 
+from clusterjobs.report.logs.formats import Field, FieldsFormat
 
-def format_of_log() -> FieldsFormat:
-    """A new object for one log."""
-    fields = (
-        Field("Loss: ", "loss"),
-        Field("Speed: ", "samples_per_second"),
-        Field("Tokens/s: ", "tokens_per_second"),
-        Field("TFLOPS/GPU: ", "printed_tflops_per_gpu"),
-        Field("lr: ", "learning_rate"),
-    )
-    return FieldsFormat("aws-fsdp", " samples/sec", r"\bBatch (\d{1,15}) Loss: ", fields, first=0)
+_FIELDS = (
+    Field("Loss: ", "loss"),
+    Field("Speed: ", "samples_per_second"),
+    Field("Tokens/s: ", "tokens_per_second"),
+    Field("TFLOPS/GPU: ", "printed_tflops_per_gpu"),
+    Field("lr: ", "learning_rate"),
+)
+format_of_log = functools.partial(
+    FieldsFormat, "aws-fsdp", " samples/sec", r"\bBatch (\d{1,15}) Loss: ", _FIELDS
+)

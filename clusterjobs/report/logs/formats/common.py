@@ -97,7 +97,13 @@ class Common:
             yield Event("validation", number, _value(other[1], _is_decimal(other[1])))
         if _OTHER_LINE.search(line, 0, step.start()):
             return
-        texts = _values(line, step.end())
+        # A progress bar in front of the step has values of an earlier one: those behind it count.
+        texts: dict[Quantity, tuple[str, float]] = {}
+        for name, literal, pattern, unit in _VALUES:
+            if literal in line and name not in texts:
+                found = pattern.search(line, step.end()) or pattern.search(line)
+                if found:
+                    texts[name] = found[1], unit
         # `loss 3,41`, as some languages write it; in `tokens/s 16,011`, a comma groups digits.
         is_decimal = any(_is_decimal(text) for text, _ in texts.values())
         values = {
@@ -109,22 +115,6 @@ class Common:
             if length not in (0, self._length) and not epoch:
                 self._length = length
                 yield Event("length", value=length)
-
-
-def _values(line: str, behind: int) -> dict[Quantity, tuple[str, float]]:
-    """Texts of numbers with their units.
-
-    A progress bar in front of the step has values of an earlier one, so those behind it count.
-    """
-    texts: dict[Quantity, tuple[str, float]] = {}
-    for name, literal, pattern, unit in _VALUES:
-        if (
-            literal in line
-            and name not in texts
-            and (found := pattern.search(line, behind) or pattern.search(line))
-        ):
-            texts[name] = found[1], unit
-    return texts
 
 
 def _rates(line: str) -> dict[Quantity, tuple[str, float]]:
@@ -147,6 +137,4 @@ def _value(text: str, is_decimal: bool) -> float:
     return float(text.rstrip(".,").replace(",", "." if is_decimal else ""))
 
 
-def format_of_log() -> Common:
-    """A new object for one log."""
-    return Common()
+format_of_log = Common

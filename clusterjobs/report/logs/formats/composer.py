@@ -47,6 +47,4 @@ class Composer:
                 yield Window(step, {quantity: float(text)}, None, rank)
 
 
-def format_of_log() -> Composer:
-    """A new object for one log."""
-    return Composer()
+format_of_log = Composer

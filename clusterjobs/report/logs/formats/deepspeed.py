@@ -33,10 +33,9 @@ _NOT_TIMED = 2  # steps at the start of a process
 class _Timer:
     """The throughput timer of one process."""
 
-    def __init__(self) -> None:
-        self.step = 0  # of the engine, whose line stands before the timer's
-        self._before = 0, 0.0  # steps that were timed so far, and time of all of them / batch
-        self._ahead = 0  # steps that the process did not do
+    step = 0  # of the engine, whose line stands before the timer's
+    _before = 0, 0.0  # steps that were timed so far, and time of all of them / batch
+    _ahead = 0  # steps that the process did not do
 
     def read(self, count: int, mean: float, rate: float) -> tuple[int, float]:
         """The engine's step, and samples/s since the line before."""
@@ -91,20 +90,12 @@ class DeepSpeed:
         return Window(self._last, values, None, rank)
 
 
-def format_of_log() -> DeepSpeed:
-    """A new object for one log."""
-    return DeepSpeed()
+format_of_log = DeepSpeed
 
 
-# ------------------------------------------------------------------ checkpoints
-#
-# DeepSpeed's lines about its checkpoints, whichever framework calls it.
-#
 # [Torch] End Load checkpoint from /checkpoints/global_step100/mp_rank_00_model_states.pt...
 # Sources: deepspeed/runtime/engine.py, runtime/checkpoint_engine/torch_checkpoint_engine.py. Each
 # rank may print them, some for each of its files.
-
-
 _KINDS: dict[str, EventKind] = {
     "Saving model checkpoint: ": "saving",
     "End Load checkpoint from ": "resumed",
@@ -115,13 +106,15 @@ _SAVED_STEP = re.compile(r"/global_step(\d{1,15})/")
 
 
 class Checkpoints:
-    """One log. The tag of a checkpoint has its step, unless the program chooses another one."""
+    """DeepSpeed's lines about its checkpoints, whichever framework calls it.
+
+    The tag of a checkpoint has its step, unless the program chooses another one.
+    """
 
     name = "checkpoints"
     hints: tuple[str, ...] = ("/global_step",)
 
-    def __init__(self) -> None:
-        self._last: Event | None = None
+    _last: Event | None = None
 
     def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:  # noqa: ARG002
         kind = next((kind for text, kind in _KINDS.items() if text in line), None)

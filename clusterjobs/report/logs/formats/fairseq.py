@@ -13,13 +13,24 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 
-from clusterjobs.report.logs.records import Event, Quantity, Window
+from clusterjobs.report.logs.records import Event, EventKind, Quantity, Window
 
 _PAIR = re.compile(r"\b([a-z_]+)(?:=| )([-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|inf|nan))(?=,|$| \|)")
 _TAG = re.compile(r"(?:\| |\[)(train_inner|train|valid)\b")
-_SAVED = re.compile(r"@ (\d{1,15}) updates, score [^()]{1,40}\) \(writing took ([\d.]{1,20}) sec")
-_SAVING = re.compile(r"Preparing to save checkpoint for epoch \d{1,9} @ (\d{1,15}) updates")
-_LOADED = re.compile(r"\(epoch \d{1,9} @ (\d{1,15}) updates\)")
+# A line is searched for a pattern if it has the literal. Groups: the step, and the seconds.
+_EVENTS: tuple[tuple[EventKind, str, re.Pattern[str]], ...] = (
+    (
+        "saved",
+        "Saved checkpoint ",
+        re.compile(r"@ (\d{1,15}) updates, score [^()]{1,40}\) \(writing took ([\d.]{1,20}) sec"),
+    ),
+    (
+        "saving",
+        "Preparing to save checkpoint ",
+        re.compile(r"Preparing to save checkpoint for epoch \d{1,9} @ (\d{1,15}) updates"),
+    ),
+    ("resumed", "Loaded checkpoint ", re.compile(r"\(epoch \d{1,9} @ (\d{1,15}) updates\)")),
+)
 _NO_CHECKPOINT = "No existing checkpoint found"
 _PLAIN: dict[str, Quantity] = {
     "lr": "learning_rate",
@@ -36,14 +47,15 @@ class Fairseq:
     name = "fairseq"
     hints = ("num_updates", " updates", _NO_CHECKPOINT)
 
-    def __init__(self) -> None:
-        self._is_first = True  # whether the process has had no line
-        self._is_inside = False  # whether the epoch has had a line
+    _is_first = True  # whether the process has had no line
+    _is_inside = False  # whether the epoch has had a line
 
     def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:
-        if event := _event(line):
-            self._is_first = self._is_first or event.kind == "resumed"
-            return (event,)
+        for kind, literal, pattern in _EVENTS:
+            if literal in line and (found := pattern.search(line)):
+                self._is_first = self._is_first or kind == "resumed"
+                value = float(found[2]) if pattern.groups > 1 else None
+                return (Event(kind, int(found[1]), value),)
         self._is_first = self._is_first or _NO_CHECKPOINT in line
         tag = _TAG.search(line)
         numbers = _numbers(line, tag[1]) if tag else {}
@@ -86,16 +98,4 @@ def _values(numbers: Mapping[str, float]) -> dict[Quantity, float]:
     return values
 
 
-def _event(line: str) -> Event | None:
-    if "Saved checkpoint " in line and (found := _SAVED.search(line)):
-        return Event("saved", int(found[1]), float(found[2]))
-    if found := _SAVING.search(line):
-        return Event("saving", int(found[1]))
-    if "Loaded checkpoint " in line and (found := _LOADED.search(line)):
-        return Event("resumed", int(found[1]))
-    return None
-
-
-def format_of_log() -> Fairseq:
-    """A new object for one log."""
-    return Fairseq()
+format_of_log = Fairseq

@@ -23,8 +23,6 @@ _EPOCH = re.compile(r"\bTrain Epoch: \d+ \[\d+/\d+ \([\d.]+%\)\]\s*Loss: ([-+\d.
 
 
 class Horovod:
-    """One log."""
-
     name = "horovod"
     hints = ("/sec per ", "Number of ", "Train Epoch: ")
 
@@ -49,6 +47,4 @@ class Horovod:
             yield Window(self._lines[rank], {"loss": float(found[1])}, None, rank)
 
 
-def format_of_log() -> Horovod:
-    """A new object for one log."""
-    return Horovod()
+format_of_log = Horovod

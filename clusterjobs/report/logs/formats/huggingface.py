@@ -36,8 +36,6 @@ class _Progress:
 
 
 class HuggingFace:
-    """One log."""
-
     name = "huggingface"
     hints = ("{'loss': ", "'eval_loss': ", "'train_runtime': ", HINT)
 
@@ -106,6 +104,4 @@ def _numbers(text: str) -> dict[str, float]:
         raise ValueError("not a dictionary of numbers") from error
 
 
-def format_of_log() -> HuggingFace:
-    """A new object for one log."""
-    return HuggingFace()
+format_of_log = HuggingFace

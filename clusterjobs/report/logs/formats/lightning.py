@@ -15,13 +15,6 @@ from typing import NamedTuple
 
 from clusterjobs.report.logs.records import Event, Quantity, Window
 
-# ------------------------------------------------------------------ bars
-#
-# Progress bars of tqdm: how far a training is, and how long it has taken.
-#
-# 12%|## | 12/100 [00:05<00:40, 2.20it/s, v_num=0, train_loss=2.310]
-
-
 HINT = "%|"
 LEAST_SECONDS = 20.0  # a bar has whole seconds: a shorter time would be too uncertain
 _BAR = re.compile(
@@ -45,7 +38,7 @@ class Bar(NamedTuple):
 
 
 def bars_of(line: str) -> Iterator[Bar]:
-    """The bars in a line."""
+    """The progress bars of tqdm in a line: how far a training is, and how long it has taken."""
     for found in _BAR.finditer(line):
         seconds = 0
         for part in found["elapsed"].split(":"):
@@ -59,14 +52,11 @@ _LOSS = re.compile(r"\b(?:train[_/])?loss(?:_step)?=([-+]?(?:\d[\d.]*(?:e[-+]?\d
 
 
 class Lightning:
-    """One log."""
-
     name = "lightning"
     hints = ("Epoch ",)
 
-    def __init__(self) -> None:
-        self._last: tuple[int, Bar] | None = None  # epoch and bar of the window before
-        self._shown: tuple[int, int] | None = None  # epoch and batch of the bar before
+    _last: tuple[int, Bar] | None = None  # epoch and bar of the window before
+    _shown: tuple[int, int] | None = None  # epoch and batch of the bar before
 
     def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:
         for bar in bars_of(line):
@@ -77,16 +67,15 @@ class Lightning:
             self.name = "horovod" if found[1] else self.name
             # Each batch is drawn twice: first with the values of an earlier one.
             is_new, self._shown = self._shown != (epoch, bar.done), (epoch, bar.done)
-            if is_new or not loss or self._is_known(epoch, bar):
+            if is_new or not loss:
+                continue
+            if self._last and (self._last[0], self._last[1].done) == (epoch, bar.done):
                 continue
             values: dict[Quantity, float] = {"loss": float(loss[1])}
             if seconds := self._seconds(epoch, bar):
                 values["seconds"] = seconds
             self._last = (epoch, bar)
             yield Window(epoch * bar.total + bar.done, values, None, rank)
-
-    def _is_known(self, epoch: int, bar: Bar) -> bool:
-        return self._last is not None and (self._last[0], self._last[1].done) == (epoch, bar.done)
 
     def _seconds(self, epoch: int, bar: Bar) -> float | None:
         """The time of a batch since the window before, if both are of one epoch."""
@@ -97,6 +86,4 @@ class Lightning:
         return elapsed / (bar.done - before.done) if elapsed >= LEAST_SECONDS else None
 
 
-def format_of_log() -> Lightning:
-    """A new object for one log."""
-    return Lightning()
+format_of_log = Lightning

@@ -24,8 +24,7 @@ class LitGpt:
     name = "litgpt"
     hints = ("iter time: ",)
 
-    def __init__(self) -> None:
-        self._last = 0
+    _last = 0
 
     def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:
         found = _LINE.search(line)
@@ -38,6 +37,4 @@ class LitGpt:
         yield Window(self._last, values, None, rank)
 
 
-def format_of_log() -> LitGpt:
-    """A new object for one log."""
-    return LitGpt()
+format_of_log = LitGpt

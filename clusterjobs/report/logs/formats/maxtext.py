@@ -8,9 +8,10 @@ Steps count from 0. The first ones are dispatched without waiting for them, so t
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 
-from clusterjobs.report.logs.formats.fields import Field, FieldsFormat
+from clusterjobs.report.logs.formats import Field, FieldsFormat
 from clusterjobs.report.logs.records import Quantity
 
 _NEAR = 0.1
@@ -18,8 +19,6 @@ _SPEEDS = ("seconds", "tokens_per_second_per_gpu", "printed_tflops_per_gpu")
 
 
 class MaxText(FieldsFormat):
-    """One log."""
-
     _before: float | None = None
     _agree = False
 
@@ -33,13 +32,12 @@ class MaxText(FieldsFormat):
         return {name: value for name, value in values.items() if name not in _SPEEDS}
 
 
-def format_of_log() -> MaxText:
-    """A new object for one log."""
-    fields = (
-        Field("seconds: ", "seconds"),
-        Field("TFLOP/s/device: ", "printed_tflops_per_gpu"),
-        Field("Tokens/s/device: ", "tokens_per_second_per_gpu"),
-        Field(" loss: ", "loss"),
-    )
-    step = r"\bcompleted step: (\d{1,15}), "
-    return MaxText("maxtext", "completed step: ", step, fields, first=0)
+_FIELDS = (
+    Field("seconds: ", "seconds"),
+    Field("TFLOP/s/device: ", "printed_tflops_per_gpu"),
+    Field("Tokens/s/device: ", "tokens_per_second_per_gpu"),
+    Field(" loss: ", "loss"),
+)
+format_of_log = functools.partial(
+    MaxText, "maxtext", "completed step: ", r"\bcompleted step: (\d{1,15}), ", _FIELDS
+)

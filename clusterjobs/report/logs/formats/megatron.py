@@ -13,14 +13,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from clusterjobs.report.logs.records import Event, Quantity, Window
-
-# ------------------------------------------------------------------ layout
-#
-# Reads the usual lines of Megatron fast: one pattern for all the fields of such a line.
-#
-# It reads bytes as they are in the file, and finds what `megatron.py` finds in the same line.
-
+from clusterjobs.report.logs.records import Event, EventKind, Quantity, Window
 
 _LABEL = rb" *(?:(?P<rank>\d{1,7}): )?"  # srun --label
 _CLOCK = rb" *(?:\[(?P<second>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?P<fraction>\.\d{1,9})?\])?"
@@ -33,7 +26,11 @@ _OTHERS = 4  # groups before the fields
 
 
 class Layout:
-    """The fields of the last line that was learned. Other lines do not match."""
+    """Reads the usual lines fast: one pattern for all fields of the last line that was learned.
+
+    It reads bytes as they are in the file, and finds what `Megatron.read` finds in the same line.
+    Other lines do not match.
+    """
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, ...], re.Pattern[bytes] | None] = {}
@@ -134,12 +131,21 @@ _TIMER = re.compile(
     r"\b([a-z-]{1,60}(?: generator)?)(?: \.{1,90})?: (\d[\d.]*|\(\d[\d.]*, \d[\d.]*\))"
 )
 _MEMORY = re.compile(r"max allocated: (\d[\d.]*)")
-_VALIDATION = re.compile(
-    r"\bvalidation (?:loss|results) at iteration (\d{1,15})\b.{0,200}?\bvalue: ([-+\d.eEnaif]+)"
+_EVENTS: tuple[tuple[EventKind, re.Pattern[str]], ...] = (  # the step, and the loss
+    (
+        "validation",
+        re.compile(
+            r"\bvalidation (?:loss|results) at iteration (\d{1,15})\b"
+            r".{0,200}?\bvalue: ([-+\d.eEnaif]+)"
+        ),
+    ),
+    ("saving", re.compile(r"\bsaving checkpoint at iteration +(\d{1,15})")),
+    ("saved", re.compile(r"\bsuccessfully saved checkpoint (?:at|from) iteration +(\d{1,15})")),
+    (
+        "resumed",
+        re.compile(r"\bsuccessfully loaded checkpoint .{0,500}? at iteration +(\d{1,15})"),
+    ),
 )
-_SAVING = re.compile(r"\bsaving checkpoint at iteration +(\d{1,15})")
-_SAVED = re.compile(r"\bsuccessfully saved checkpoint (?:at|from) iteration +(\d{1,15})")
-_LOADED = re.compile(r"\bsuccessfully loaded checkpoint .{0,500}? at iteration +(\d{1,15})")
 
 
 class Megatron:
@@ -148,9 +154,10 @@ class Megatron:
     name = "megatron"
     hints = ("iteration ", "-compute", "-generator", " | forward: ", "max allocated: ")
 
+    _last = 0
+    _length = 0
+
     def __init__(self) -> None:
-        self._last = 0
-        self._length = 0
         self._layout = Layout()
 
     def read_raw(self, raw: bytes) -> Window | None:
@@ -175,30 +182,27 @@ class Megatron:
             before, self._length = self._length, int(iterations[0]["steps"])
             is_new = self._length != before
             return (*windows, *([Event("length", value=self._length)] if is_new else []))
-        return self._between(line, rank)
+        if values := _timers(line):  # a line behind that of its steps
+            return (Window(self._last, values, None, rank),) if self._last else ()
+        if found := _MEMORY.search(line):  # in MiB, as torch.cuda.max_memory_allocated says it
+            memory: dict[Quantity, float] = {"memory_gib": float(found[1]) / 1024}
+            return (Window(self._last, memory, None, rank),) if self._last else ()
+        for kind, pattern in _EVENTS:
+            if found := pattern.search(line):
+                value = float(found[2]) if pattern.groups > 1 else None
+                return (Event(kind, int(found[1]), value),)
+        return ()
 
     def _of_line(self, line: str, step: int, steps: int, rank: int | None) -> Window:
         if step > steps:
             raise ValueError("a step behind the last one")
         if self.name == Megatron.name:
             self.name = next((name for mark, name in _MARKS.items() if mark in line), self.name)
-        return self._window(_fields(line), step, rank)
-
-    def _window(self, values: dict[Quantity, float], step: int, rank: int | None) -> Window:
+        values = _fields(line)
         if not _is_timed(values):
             raise ValueError("a line without a time")  # cut, or mixed with another
         self._last = step
         return Window(step, values, None, rank)
-
-    def _between(self, line: str, rank: int | None) -> Iterable[Window | Event]:
-        """A line behind that of its steps, or of something else."""
-        if values := _timers(line):
-            return (Window(self._last, values, None, rank),) if self._last else ()
-        if found := _MEMORY.search(line):  # in MiB, as torch.cuda.max_memory_allocated says it
-            memory: dict[Quantity, float] = {"memory_gib": float(found[1]) / 1024}
-            return (Window(self._last, memory, None, rank),) if self._last else ()
-        event = _event(line)
-        return (event,) if event else ()
 
 
 def _is_timed(values: Mapping[Quantity, float]) -> bool:
@@ -245,18 +249,4 @@ def _timers(line: str) -> dict[Quantity, float]:
     return values
 
 
-def _event(line: str) -> Event | None:
-    if found := _VALIDATION.search(line):
-        return Event("validation", int(found[1]), float(found[2]))
-    if found := _SAVING.search(line):
-        return Event("saving", int(found[1]))
-    if found := _SAVED.search(line):
-        return Event("saved", int(found[1]))
-    if found := _LOADED.search(line):
-        return Event("resumed", int(found[1]))
-    return None
-
-
-def format_of_log() -> Megatron:
-    """A new object for one log."""
-    return Megatron()
+format_of_log = Megatron

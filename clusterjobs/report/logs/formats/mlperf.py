@@ -26,13 +26,10 @@ _VALUES: dict[str, Quantity] = {
 
 
 class MlPerf:
-    """One log."""
-
     name = "mlperf"
     hints = (_MARK,)
 
-    def __init__(self) -> None:
-        self._batch: float | None = None
+    _batch: float | None = None
 
     def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:
         entry = _entry(line.partition(_MARK)[2])
@@ -73,6 +70,4 @@ def _is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300
 
 
-def format_of_log() -> MlPerf:
-    """A new object for one log."""
-    return MlPerf()
+format_of_log = MlPerf

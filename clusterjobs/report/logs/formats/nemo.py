@@ -7,18 +7,18 @@
 
 from __future__ import annotations
 
-from clusterjobs.report.logs.formats.fields import Field, FieldsFormat
+import functools
+
+from clusterjobs.report.logs.formats import Field, FieldsFormat
 
 _STEP = r"\| global_step: (\d{1,15})\b"
 
 
-def format_of_log() -> FieldsFormat:
-    """A new object for one log."""
-    fields = (
-        Field("reduced_train_loss: ", "loss"),
-        Field("train_step_timing in s: ", "seconds"),
-        Field("global_batch_size: ", "batch"),
-        Field("| lr: ", "learning_rate"),
-        Field("TFLOPS_per_GPU: ", "printed_tflops_per_gpu"),
-    )
-    return FieldsFormat("nemo", "Training epoch ", _STEP, fields, first=0)
+_FIELDS = (
+    Field("reduced_train_loss: ", "loss"),
+    Field("train_step_timing in s: ", "seconds"),
+    Field("global_batch_size: ", "batch"),
+    Field("| lr: ", "learning_rate"),
+    Field("TFLOPS_per_GPU: ", "printed_tflops_per_gpu"),
+)
+format_of_log = functools.partial(FieldsFormat, "nemo", "Training epoch ", _STEP, _FIELDS)

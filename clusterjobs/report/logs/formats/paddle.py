@@ -7,10 +7,11 @@ Batches count from 0 in each epoch. `ips_total` is of the job, `ips` of one card
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 
-from clusterjobs.report.logs.formats.fields import Field, FieldsFormat
+from clusterjobs.report.logs.formats import Field, FieldsFormat
 from clusterjobs.report.logs.records import Event, Window
 
 _EPOCH = re.compile(r"\bepoch: (\d{1,15}), batch: ")
@@ -33,13 +34,16 @@ class Paddle(FieldsFormat):
                 yield window._replace(step=self._last)
 
 
-def format_of_log() -> Paddle:
-    """A new object for one log."""
-    fields = (
-        Field(" loss: ", "loss"),
-        Field("avg_batch_cost: ", "seconds"),
-        Field("ips_total: ", "tokens_per_second"),
-        Field("learning rate: ", "learning_rate"),
-    )
-    step = r"\[train\] epoch: \d+, batch: (\d{1,15}), "
-    return Paddle("paddle", "avg_batch_cost: ", step, fields, first=0)
+_FIELDS = (
+    Field(" loss: ", "loss"),
+    Field("avg_batch_cost: ", "seconds"),
+    Field("ips_total: ", "tokens_per_second"),
+    Field("learning rate: ", "learning_rate"),
+)
+format_of_log = functools.partial(
+    Paddle,
+    "paddle",
+    "avg_batch_cost: ",
+    r"\[train\] epoch: \d+, batch: (\d{1,15}), ",
+    _FIELDS,
+)

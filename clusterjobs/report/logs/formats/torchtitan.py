@@ -26,8 +26,6 @@ _NAMES: dict[str, tuple[Quantity, float]] = {
 
 
 class Torchtitan:
-    """It keeps no state."""
-
     name = "torchtitan"
     hints = ("grad_norm: ", " tps: ", " wps: ")
 
@@ -39,6 +37,4 @@ class Torchtitan:
         return ()
 
 
-def format_of_log() -> Torchtitan:
-    """A new object for one log."""
-    return Torchtitan()
+format_of_log = Torchtitan
