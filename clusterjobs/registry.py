@@ -38,6 +38,7 @@ class Registry(Mapping[str, _Kind]):
     def __init__(self, group: str, kind: type[_Kind]) -> None:
         self._group = group
         self._kind = kind
+        self._loaded: dict[_EntryPoint, _Kind] = {}
 
     def __getitem__(self, name: str) -> _Kind:
         """Raises KeyError for an unknown name, InputError for an object that cannot be used."""
@@ -45,7 +46,9 @@ class Registry(Mapping[str, _Kind]):
         if others:
             packages = " and ".join(sorted(one.package for one in (first, *others)))
             raise self._problem(first, f"is defined by {packages}", "uninstall one of them")
-        return self._load(first)
+        if first not in self._loaded:
+            self._loaded[first] = self._load(first)
+        return self._loaded[first]
 
     def __contains__(self, name: object) -> bool:
         return name in _entry_points(self._group)

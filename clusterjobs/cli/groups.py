@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from clusterjobs.console.show import show_problems
 from clusterjobs.errors import InputError
 from clusterjobs.plugins import COMMANDS, Command
 
@@ -66,6 +65,8 @@ class PluginGroup(click.Group):
                 try:
                     added.append(COMMANDS[name])
                 except InputError as error:
+                    from clusterjobs.console.show import show_problems
+
                     show_problems(error.problems)
         known = {one.name for one in (*own, *added)}
         first = [*own, *(one for one in added if one.after not in known)]

@@ -73,9 +73,10 @@ def functions() -> frozenset[str]:
     return frozenset(re.findall(r"(?m)^\s*([\w-]+) *\(\)", texts))
 
 
-def wrapped(words: Iterable[str]) -> list[ShellText]:
+@functools.lru_cache(maxsize=64)  # nearly all jobs have the same
+def wrapped(words: tuple[str, ...]) -> tuple[ShellText, ...]:
     """Words that need no quotes, wrapped into lines."""
     lines = textwrap.wrap(
         " ".join(words), WIDTH - 10, break_long_words=False, break_on_hyphens=False
     )
-    return [ShellText(line) for line in lines]
+    return tuple(map(ShellText, lines))

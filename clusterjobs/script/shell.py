@@ -6,6 +6,7 @@ an error when it is rendered, not a command when it runs.
 
 from __future__ import annotations
 
+import functools
 import re
 
 from clusterjobs.spec.references import Variable, split_variables
@@ -85,6 +86,7 @@ def quote(text: str, unset: str = "") -> ShellText:
     return ShellText(_joined(parts, unset))
 
 
+@functools.lru_cache(maxsize=4096)  # nearly all scripts quote the same texts
 def _literal(text: str) -> str:
     # In an array, an unquoted comma looks like a mistake.
     if _SAFE.fullmatch(text) and "," not in text and not _RESERVED.fullmatch(text):
@@ -197,6 +199,7 @@ def expanding_document(text: str) -> ExpandingDocument:
 _IN_DOCUMENT = re.compile(r"[\\$`]")
 
 
+@functools.lru_cache(maxsize=1024, typed=True)  # typed: 1 is a value, and True is none
 def directive(name: str, value: str | int | bool) -> ShellText:
     """One sbatch directive, quoted as sbatch reads it: quotes and backslashes, but no $.
 

@@ -65,6 +65,6 @@ def _mount(runtime: str, mount: Mounted) -> list[ShellText]:
     return with_reason(shell.quote(text), mount.reason)
 
 
-def _names(container: Container) -> list[ShellText]:
+def _names(container: Container) -> tuple[ShellText, ...]:
     names = (*container.names, *(_SLURM_NAMES if container.runtime == "docker" else ()))
-    return wrapped(dict.fromkeys(names))
+    return wrapped(tuple(dict.fromkeys(names)))

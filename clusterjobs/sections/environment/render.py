@@ -72,6 +72,7 @@ def _module_call(one: ModuleCall) -> ShellText:
     return ShellText(f"module {one.command}{names}")
 
 
+@functools.lru_cache(maxsize=1024)  # most jobs of a site have the same
 def _export(variable: Variable) -> list[ShellText]:
     name = variable.name
     value = shell.quote(variable.value, unset="-" if variable.expand else "")

@@ -39,7 +39,7 @@ def render(rendering: Rendering) -> dict[str, Any] | None:
         "names": shell.comment(_shortened(", ".join(names))),
         "title": shell.comment(title.ljust(WIDTH - 4, "=")),
         "table": list(_table(names, cells, table.keys)),
-        "arguments": wrapped(arguments),
+        "arguments": wrapped(tuple(arguments)),
         "assignments": [ShellText(f"{a}={b}") for a, b in zip(names, cells[0], strict=True)],
         "sets_index": is_own,
         "sets_label": "point_label" in variables_in(plan),
