@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from clusterjobs.version import __version__
 
 if TYPE_CHECKING:
-    from clusterjobs.api import InputError, Job, JobPoint, Plan, Point, Problem, Run, load
+    from clusterjobs.api import InputError, Plan, Point, Problem, Run, load
+    from clusterjobs.runs.job import Job, JobPoint
 
 __all__ = [
     "InputError",
@@ -30,7 +31,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import the API when it is used: the command line loads what a command needs (PEP 562)."""
     if name in __all__:
-        from clusterjobs import api
+        from importlib import import_module
 
-        return getattr(api, name)
+        home = "clusterjobs.runs.job" if name.startswith("Job") else "clusterjobs.api"
+        return getattr(import_module(home), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,28 +6,23 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clusterjobs.errors import InputError, Problem, one_problem
 from clusterjobs.runs import load as loading
-from clusterjobs.runs.job import Job, JobPoint
-from clusterjobs.runs.messages import Messages
 from clusterjobs.runs.run import Run as PlannedRun
-from clusterjobs.runs.submit.needs import needs_of
-from clusterjobs.runs.submit.one_spec import submit_run
-from clusterjobs.runs.submit.points import SubmitOptions, matching
 from clusterjobs.runs.write import write_outputs
 from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.points.arrays import PointPlan as Point
 from clusterjobs.sites.folders import SiteFolders, is_folder, not_writable_by_all
 
-__all__ = ["InputError", "Job", "JobPoint", "Plan", "Point", "Problem", "Run", "load"]
+if TYPE_CHECKING:
+    from clusterjobs.runs.job import Job
 
-_LOG = logging.getLogger("clusterjobs")
+__all__ = ["InputError", "Plan", "Point", "Problem", "Run", "load"]
 
 
 def load(
@@ -102,25 +97,32 @@ class Run(PlannedRun):
         also those with a result. `needs`: submit what is missing of the specs that it needs. `yes`:
         submit more than 1,000 points. `sbatch`: further options of sbatch.
 
-        Warnings are in `problems`; messages are logged (`logging`, level INFO). Raises InputError
-        if the job cannot be submitted.
+        Messages are logged (`logging`, level INFO). Raises InputError if the job cannot be
+        submitted.
         """
+        import logging  # a program that only renders needs none of these
+
+        from clusterjobs.runs.job import Job
+        from clusterjobs.runs.messages import Messages
+        from clusterjobs.runs.submit.needs import needs_of
+        from clusterjobs.runs.submit.one_spec import submit_run
+        from clusterjobs.runs.submit.points import SubmitOptions, matching
+
+        say = logging.getLogger("clusterjobs").info
+
+        def show(problems: Iterable[Problem]) -> None:
+            for one in problems:
+                say(f"{one.path}: {one.what}" if one.path else one.what)
+
+        messages = Messages(say, show)
         options = SubmitOptions(tuple(points), completed, failed, yes, tuple(sbatch))
         output = pathlib.Path(folder)
         if not self.sweep and (points or failed or completed):
             raise one_problem(f"points, failed, completed: {self.file} has no sweep")
         names = matching(self, options) or tuple(self.indexes)
-        others = needs_of(self, output, force, options.sbatch, _MESSAGES) if needs else None
-        done = submit_run(self, output, force, options, needs=others, messages=_MESSAGES)
+        others = needs_of(self, output, force, options.sbatch, messages) if needs else None
+        done = submit_run(self, output, force, options, needs=others, messages=messages)
         ids = [str(job.job_id) for job in done.jobs if job.job_id is not None]
         if done.jobs and not ids:
             raise one_problem("sbatch accepted the job but printed no job id")
-        return Job(self, ids, names, _LOG.info)
-
-
-def _log_problems(problems: Iterable[Problem]) -> None:
-    for one in problems:
-        _LOG.info("%s: %s", one.path, one.what)
-
-
-_MESSAGES = Messages(_LOG.info, _log_problems)
+        return Job(self, ids, names, say)

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import click
 
+from clusterjobs.api import load
 from clusterjobs.console.options import output_option, set_option, spec_argument
 from clusterjobs.console.show import echo_diff
-from clusterjobs.runs.load import load
 from clusterjobs.runs.write import changed_files
 from clusterjobs.sections.render import MANIFEST
 
@@ -27,7 +27,7 @@ Examples:
 @set_option
 def diff(spec: pathlib.Path, output: pathlib.Path, settings: tuple[str, ...]) -> None:
     """Show, as a diff, what `render` would change in the output folder; write nothing."""
-    outputs = load(spec, settings).outputs()
+    outputs = load(spec, set=settings).outputs()
     changes = changed_files(output, outputs)
     for name in changes:
         if name != MANIFEST:  # it changes with every other file

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from clusterjobs.cli.show import Value, shown_value, single_values
 from clusterjobs.cli.summary import scripts_table, summary
 from clusterjobs.console.options import group_option, set_option, spec_argument, user_option
 from clusterjobs.console.show import print_json, printable, show_problems, table
@@ -22,6 +21,7 @@ from clusterjobs.sections.launch.render import argument_groups
 from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.roles.plan import Role, role_data
 from clusterjobs.sites.policy_files import supposed_user
+from clusterjobs.spec.effective import Value, shown_value, single_values
 from clusterjobs.spec.references import show
 
 _EXAMPLES = """\b

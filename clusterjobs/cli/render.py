@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 import click
 
+from clusterjobs.api import load
 from clusterjobs.cli.summary import run_summary
 from clusterjobs.console.options import output_option, set_option, specs_argument, strict_option
 from clusterjobs.console.show import printable, show_problems
 from clusterjobs.console.states import State, state_of, states_table
 from clusterjobs.errors import InputError, Problem
-from clusterjobs.runs.load import load
-from clusterjobs.runs.write import changed_files, recorded_spec, write_outputs
+from clusterjobs.runs.write import changed_files, recorded_spec
 
 _EXAMPLES = """\b
 Examples:
@@ -47,7 +47,7 @@ def render(
     if len(specs) > 1:
         return _check_all(_folders(specs, output, check), settings)
     (spec,) = specs
-    run = load(spec, settings)
+    run = load(spec, set=settings)
     if strict:
         run.check_strict()
     outputs = run.outputs()
@@ -55,7 +55,7 @@ def render(
     if check:
         return _check(output, outputs)
     previous = recorded_spec(output)
-    changes = write_outputs(output, outputs, force)
+    changes = run.render(output, force=force)
     click.echo(run_summary(run))
     click.echo()
     for name in outputs:
@@ -116,7 +116,7 @@ def _state(
     spec: pathlib.Path, folder: pathlib.Path, settings: tuple[str, ...]
 ) -> tuple[Sequence[Problem], State]:
     try:
-        run = load(spec, settings)
+        run = load(spec, set=settings)
         outputs, problems = run.outputs(), run.warnings
         changes = changed_files(folder, outputs)
     except InputError as error:

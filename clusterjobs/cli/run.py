@@ -6,8 +6,8 @@ import pathlib
 
 import click
 
+from clusterjobs.api import load
 from clusterjobs.console.options import submit_options
-from clusterjobs.runs.load import load
 
 _EXAMPLES = """\b
 Examples:
@@ -42,7 +42,7 @@ def run(
     from clusterjobs.runs.follow.run import run_to_the_end
     from clusterjobs.runs.submit.points import SubmitOptions
 
-    loaded = load(spec, settings)
+    loaded = load(spec, set=settings)
     if not loaded.sweep and (patterns or failed or completed):
         raise click.UsageError(f"--points, --failed, --all: {spec} has no sweep")
     options = SubmitOptions(patterns, completed, failed, yes, sbatch_options)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from clusterjobs.api import load
 from clusterjobs.cli.summary import run_summary
 from clusterjobs.console.options import strict_option, submit_options
 from clusterjobs.console.show import print_json, show_problems
-from clusterjobs.runs.load import load
 
 if TYPE_CHECKING:
     from clusterjobs.runs.run import Run
@@ -59,7 +59,7 @@ def submit(
     from clusterjobs.runs.submit.needs import needs_of  # its imports are for jobs alone
     from clusterjobs.runs.submit.points import SubmitOptions
 
-    run = load(spec, settings)
+    run = load(spec, set=settings)
     if strict:
         run.check_strict()
     needs = None if no_needs else needs_of(run, output, force, sbatch_options)

@@ -92,7 +92,8 @@ class Job:
         """`ids`: of the submitted jobs. `names`: of the points that belong to the job."""
         self.ids = tuple(ids)
         self._run, self._say = run, say
-        self._points = {one.name: one for one in run.points if one.name in frozenset(names)}
+        points = {one.name: one for one in run.points}
+        self._points = {name: points[name] for name in names}
         self._followed: Followed
         if run.sweep:
             self._followed = SweepJobs(run.file, sweep_folder(run.experiment), run.indexes)

@@ -290,6 +290,10 @@ class Run:
 
     def outputs(self) -> dict[str, str]:
         """The texts of all files of a render. Raises InputError for missing site values."""
+        return dict(self._outputs)
+
+    @functools.cached_property
+    def _outputs(self) -> dict[str, str]:
         further = dict(self.fitted.files)
         scripts = self.scripts()
         if self.sweep:

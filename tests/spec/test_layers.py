@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterjobs.cli.show import effective_yaml, single_values
 from clusterjobs.errors import InputError, Location
 from clusterjobs.frameworks import option_models
 from clusterjobs.spec.defaults import BaseFile, Queues
+from clusterjobs.spec.effective import effective_yaml, single_values
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.layers import lists_to_add_to
 from clusterjobs.spec.load import Below, Spec, load_spec
