@@ -5,10 +5,11 @@ from __future__ import annotations
 import pathlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from clusterjobs.errors import one_problem
+from clusterjobs.plugins import PlannedJob, read_run
 from clusterjobs.runs.follow.one_job import PolledQueue, job_with_id
 from clusterjobs.runs.follow.points import ArrayTasks, Followed, FollowedPoints
 from clusterjobs.runs.job_folders import logs_folder
@@ -61,6 +62,7 @@ class JobPoint:
     job_id: str
     exit_code: int | None
     folder: pathlib.Path | None
+    _planned: PlannedJob = field(repr=False, compare=False)
 
     @property
     def log(self) -> str:
@@ -79,6 +81,16 @@ class JobPoint:
         if found and found.problem:
             raise one_problem(f"{self.name}: {found.problem}")
         return found.values if found else {}
+
+    def report(self) -> Mapping[str, Any]:
+        """What it has achieved so far, by its log: speed, efficiency, loss, lost time and cost.
+
+        The keys are those of a run in `clusterjobs report --json`; a value that is unknown is None.
+        Raises InputError before the job has a log.
+        """
+        if self.folder is None or not (self.folder / "job.log").exists():
+            raise one_problem(f"{self.name} has no log yet: it is {self.state}")
+        return read_run(self.folder / "job.log", self._planned, self.folder)
 
 
 class Job:
@@ -128,6 +140,10 @@ class Job:
         """The text of the job's log. Raises InputError for a sweep: each of its points has one."""
         return self._only_point().log
 
+    def report(self) -> Mapping[str, Any]:
+        """What the job has achieved: see `JobPoint.report`. Raises InputError for a sweep."""
+        return self._only_point().report()
+
     def wait(self, timeout: float | None = None) -> str:
         """Wait until no point is pending or running, and return the state.
 
@@ -141,16 +157,19 @@ class Job:
 
     def _looked_up(self, states: Mapping[str, PointState]) -> tuple[JobPoint, ...]:
         if self._run.sweep:
-            return tuple(_point(name, one, states[name]) for name, one in self._points.items())
-        point = self._run.points[0]
-        return tuple(_point(name, point, state) for name, state in states.items())
+            planned = dict(zip(self._run.indexes, self._run.planned_jobs, strict=True))
+            return tuple(
+                _point(name, one, states[name], planned[name]) for name, one in self._points.items()
+            )
+        (point,), (job,) = self._run.points, self._run.planned_jobs
+        return tuple(_point(name, point, state, job) for name, state in states.items())
 
     def _only_point(self) -> JobPoint:
         first, *others = self.points
         if others:
             raise one_problem(
                 f"{self._run.name} has {len(others) + 1} points, each with a log of its own",
-                hint="for point in job.points: print(point.log)",
+                hint="for point in job.points: print(point.log, point.report())",
             )
         return first
 
@@ -160,16 +179,17 @@ def _joined(points: Sequence[JobPoint]) -> str:
     return min((one.state for one in points), key=_ORDER.index, default=COMPLETED)
 
 
-def _point(name: str, planned: PointPlan, state: PointState) -> JobPoint:
+def _point(name: str, point: PointPlan, state: PointState, planned: PlannedJob) -> JobPoint:
     return JobPoint(
         name,
-        planned.index,
-        planned.values,
+        point.index,
+        point.values,
         state.state,
         "" if state.reason == "None" else state.reason,
         state.job_id,
         state.attempt.exit_code if state.attempt else None,
         state.folder,
+        planned,
     )
 
 

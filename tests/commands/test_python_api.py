@@ -132,6 +132,23 @@ def test_a_failed_job_has_its_exit_code(slurm: StandInSlurm) -> None:
     assert point.folder == pathlib.Path("logs") / job.ids[0]
 
 
+def test_a_report_says_what_the_job_achieved(
+    slurm: StandInSlurm, clusterjobs: Callable[..., Any]
+) -> None:
+    job = api.load(write()).submit("out")
+    with pytest.raises(api.InputError, match="tiny has no log yet: it is pending"):
+        job.report()
+    folder = pathlib.Path("logs") / job.ids[0]
+    end(folder, "completed")
+    lines = [f"step {step}/40 loss {4 / step:.3f} samples/s 320.0\n" for step in range(1, 41)]
+    (folder / "job.log").write_text("".join(lines))
+    report = job.report()
+    assert (report["steps"], report["samples_per_second"]) == (40, 320.0)
+    (printed,) = json.loads(clusterjobs("report", str(folder), "--json").out)["runs"]
+    assert report["spread"] == printed["spread"]
+    assert report["series"] == printed["series"]
+
+
 def test_a_job_that_was_cancelled_while_it_waited(slurm: StandInSlurm) -> None:
     job = api.load(write()).submit("out")
     slurm.set_queue(*({**row, "%T": "CANCELLED"} for row in slurm.queue()))
