@@ -1,4 +1,4 @@
-"""Splits the records of a log into attempts, and says which steps were kept.
+"""Splits the records of a log into attempts: which steps were kept, and where the time went.
 
 A later attempt starts from a checkpoint, so it repeats steps: the last time that a step was trained
 counts, and the earlier time is lost.
@@ -11,7 +11,7 @@ import itertools
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from clusterjobs.report.logs.records import Event, Window
 from clusterjobs.report.run import AttemptPart, LostTime, RecordedAttempt
@@ -113,36 +113,27 @@ def keep(parts: Sequence[Part]) -> tuple[Kept, ...]:
     kept: list[Kept] = []
     until: int | None = None  # the earliest start of the parts behind
     for part in reversed(parts):
-        kept.append(_kept(part, until))
+        good: list[Window] = []
+        lost: list[Window] = []
+        for window in part.windows:
+            steps = window.steps or 0
+            behind = 0 if until is None else window.step - until
+            if behind <= 0:
+                good.append(window)
+            elif behind >= steps:
+                lost.append(window)
+            else:
+                good.append(window._replace(step=window.step - behind, steps=steps - behind))
+                lost.append(window._replace(steps=behind))
+        kept.append(Kept(part, tuple(good), tuple(lost)))
         if part.windows:
             until = part.before if until is None else min(until, part.before)
     return tuple(reversed(kept))
 
 
-def _kept(part: Part, until: int | None) -> Kept:
-    if until is None:
-        return Kept(part, part.windows, ())
-    good: list[Window] = []
-    lost: list[Window] = []
-    for window in part.windows:
-        steps = window.steps or 0
-        behind = window.step - until
-        if behind <= 0:
-            good.append(window)
-        elif behind >= steps:
-            lost.append(window)
-        else:
-            good.append(window._replace(step=until, steps=steps - behind))
-            lost.append(window._replace(steps=behind))
-    return Kept(replace(part), tuple(good), tuple(lost))
-
-
-# ------------------------------------------------------------------ lost time
-#
-# Where the time of a run went: useful steps, and each kind of lost time.
-#
-# A step is useful if no later attempt repeated it. The steps of a start, and those that are much
-# slower than the steady state, are useful for as long as a step of the steady state lasts.
+# Where the time of a run went: useful steps, and each kind of lost time. A step is useful if no
+# later attempt repeated it. The steps of a start, and those that are much slower than the steady
+# state, are useful for as long as a step of the steady state lasts.
 
 
 _ROUNDING = 2.0  # seconds: the script counts whole ones

@@ -59,7 +59,7 @@ def report(
     Speed, efficiency, loss, lost time and cost of one job with all its attempts. Several runs are
     compared. A folder stands for the jobs in it, and - for standard input.
     """
-    from clusterjobs.report.exports import report_data, write_csv, write_tensorboard
+    from clusterjobs.report.exports import csv_text, report_data, write_tensorboard, write_text
     from clusterjobs.report.read import Specs, progress_for, read_target
     from clusterjobs.report.run_tables import rank_tables, tables_of
     from clusterjobs.report.targets import find_targets
@@ -75,12 +75,12 @@ def report(
     for one, (run, log) in zip(wanted, found, strict=True):
         tables += rank_tables(run, log, one.folder)
     if html:
-        from clusterjobs.report.exports import write_page
+        from clusterjobs.report.page import page
 
-        write_page(html, runs, tables)
+        write_text(html, page(runs, tables))
         click.echo(f"wrote {html}", err=True)
     if as_csv:
-        write_csv(as_csv, runs)
+        write_text(as_csv, csv_text(runs))
         click.echo(f"wrote {as_csv}", err=True)
     if tensorboard:
         write_tensorboard(tensorboard, runs)

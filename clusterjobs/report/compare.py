@@ -76,13 +76,8 @@ def first_names(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-# ------------------------------------------------------------------ against
-#
-# A measured run beside the prediction for the same layout.
-
-
 def against(run: Run, predicted: Prediction, where: str) -> Table:
-    """Each quantity that both have, and which of them differs most."""
+    """A measured run beside a prediction: what both have, and what differs most."""
     efficiency, step = run.efficiency, run.rates.get("seconds")
     tokens = run.rates.get("tokens_per_second")
     per_gpu = tokens.median / run.gpus if tokens and run.gpus else None
@@ -120,21 +115,8 @@ def _against_row(name: str, value: float, ranged: Range) -> tuple[str, ...]:
         shown(value),
         shown(ranged.mid),
         f"{shown(ranged.low)} to {shown(ranged.high)}",
-        _difference(value, ranged) + ("" if inside else ", outside the range"),
+        f"{100 * (value / ranged.mid - 1):+.1f} %" + ("" if inside else ", outside the range"),
     )
-
-
-def _difference(value: float, ranged: Range) -> str:
-    return f"{100 * (value / ranged.mid - 1):+.1f} %"
-
-
-# ------------------------------------------------------------------ scaling
-#
-# How the speed of runs grows with their GPUs: weak and strong scaling.
-#
-# Weak: the same batch per GPU. Strong: the same batch. An efficiency is relative to the smallest
-# run (of several, the fastest), and only runs with a steady state have one. More than 1 is
-# impossible, and is never called success.
 
 
 _NEAR = 0.01  # of two batches that are the same
@@ -161,38 +143,45 @@ class _Size(NamedTuple):
 
 
 def scaling(runs: Sequence[Run]) -> Table | None:
-    """The table, or None if the runs do not differ in their GPUs."""
+    """How the speed of runs grows with their GPUs; None if they do not differ in their GPUs.
+
+    Weak scaling: the same batch per GPU. Strong: the same batch. An efficiency is relative to the
+    smallest run (of several, the fastest), and only runs with a steady state have one. More than 1
+    is impossible, and is never called success.
+    """
     sized = [run for run in runs if run.gpus]
     if len({run.gpus for run in sized}) < 2:
         return None
-    name = _rate_of_most(sized)
+    # The rate that most of the runs have: logs of language models may print tokens/s alone.
+    name = max(_UNITS, key=lambda name: sum(name in run.rates for run in sized))
     sizes = [(run, _size(run, name)) for run in sized]
-    notes = [f"{run.name}: left out, since {_why_out(run, name)}" for run, one in sizes if not one]
+    notes = [
+        f"{run.name}: left out, since "
+        + (
+            f"it has no steady state: {run.no_steady_state}"
+            if run.no_steady_state
+            else f"its log has no {_UNITS[name]}"
+        )
+        for run, one in sizes
+        if not one
+    ]
     steady = sorted((one for _, one in sizes if one), key=lambda one: (one.gpus, -one.rate))
     if len({one.gpus for one in steady}) < 2:
         notes.append("No efficiency: fewer than two sizes have a steady state.")
         return Table("scaling", notes=(*notes, *_naive(sized, name)))
     base = steady[0]
     kinds = [_kind(base, one) for one in steady]
-    rows = tuple(_scaling_row(base, one, kind) for one, kind in zip(steady, kinds, strict=True))
+    rows = []
+    of_same = []
     for one, kind in zip(steady, kinds, strict=True):
+        rows.append(_scaling_row(base, one, kind))
         notes += _remarks(base, one, kind)
-    of_same = [one for one, kind in zip(steady, kinds, strict=True) if kind in ("base", "strong")]
+        if kind in ("base", "strong"):
+            of_same.append(one)
     if fit := _amdahl(of_same):
         notes.append(fit)
     head = ("run", "GPUs", _UNITS[name], "per GPU", "batch", "scaling", "efficiency")
-    return Table("scaling", head, rows, tuple(notes))
-
-
-def _rate_of_most(runs: Sequence[Run]) -> Quantity:
-    """The rate that most of the runs have: logs of language models may print tokens/s alone."""
-    return max(_UNITS, key=lambda name: sum(name in run.rates for run in runs))
-
-
-def _why_out(run: Run, name: Quantity) -> str:
-    if run.no_steady_state:
-        return f"it has no steady state: {run.no_steady_state}"
-    return f"its log has no {_UNITS[name]}"
+    return Table("scaling", head, tuple(rows), tuple(notes))
 
 
 def _size(run: Run, name: Quantity) -> _Size | None:
@@ -239,18 +228,15 @@ def _remarks(base: _Size, one: _Size, kind: str) -> list[str]:
         return [f"{name}: the log has no batch, so that it may be another one per GPU."]
     if not kind:
         return [f"{name}: another batch per GPU than {base.run.name}, so no efficiency."]
-    if value > _POSSIBLE:
-        return [
-            f"{name}: {number(value)} times the speed per GPU of {base.run.name} is no success: "
-            f"{base.run.name} is slower than its GPUs{_why_slow(base.run)}."
-        ]
-    return []
-
-
-def _why_slow(run: Run) -> str:
-    waited = run.lost_seconds.get("data_wait", 0.0)
-    lost = sum(value for kind, value in run.lost_seconds.items() if kind != "queue")
-    return ", mostly waiting for its data" if lost and waited > lost / 2 else ""
+    if value <= _POSSIBLE:
+        return []
+    waited = base.run.lost_seconds.get("data_wait", 0.0)
+    lost = sum(value for kind, value in base.run.lost_seconds.items() if kind != "queue")
+    why = ", mostly waiting for its data" if lost and waited > lost / 2 else ""
+    return [
+        f"{name}: {number(value)} times the speed per GPU of {base.run.name} is no success: "
+        f"{base.run.name} is slower than its GPUs{why}."
+    ]
 
 
 def _naive(runs: Sequence[Run], name: Quantity) -> list[str]:

@@ -1,4 +1,4 @@
-"""Writes the series of runs for other tools: CSV, and TensorBoard's event files."""
+"""Runs for other tools: JSON data, CSV, and TensorBoard's event files."""
 
 from __future__ import annotations
 
@@ -13,15 +13,9 @@ from typing import Any, get_args
 
 from clusterjobs.errors import one_problem
 from clusterjobs.report.logs.records import Quantity, Window
-from clusterjobs.report.page import page
-from clusterjobs.report.run import AttemptPart, LostTime, Run
+from clusterjobs.report.run import LostTime, Run
 from clusterjobs.report.tables import Table, visible
 from clusterjobs.runs.write import replace_file
-
-# ------------------------------------------------------------------ data
-#
-# A run as data, for `--json`. Names and structure are stable; docs/report.md lists them.
-
 
 SERIES: tuple[Quantity, ...] = (
     *("loss", "validation_loss", "learning_rate", "grad_norm", "loss_scale", "seconds"),
@@ -38,14 +32,19 @@ def report_data(runs: Sequence[Run], tables: Sequence[Table]) -> dict[str, Any]:
 
 
 def run_data(run: Run) -> dict[str, Any]:
-    """All of a run; a number that is unknown is null."""
+    """A run as JSON data. Names and structure are stable; docs/report.md lists them.
+
+    A number that is unknown is null.
+    """
     efficiency = run.efficiency
     return {
         "name": run.name,
         "job_id": run.job_id or None,
         "point": dict(run.point) or None,
         "framework": run.framework or None,
-        "attempts": [_attempt(one) for one in run.attempts],
+        "attempts": [
+            {**asdict(one), "lost_seconds": dict(one.lost_seconds)} for one in run.attempts
+        ],
         "nodes": run.nodes,
         "gpus": run.gpus,
         "steps": run.steps,
@@ -76,21 +75,17 @@ def run_data(run: Run) -> dict[str, Any]:
         "derived": dict(run.derived),
         "notes": list(run.notes),
         "advice": list(run.advice),
-        "series": {name: series(run.windows, name) for name in SERIES if _has(run, name)},
+        "series": {
+            name: series(run.windows, name)
+            for name in SERIES
+            if any(name in one.values for one in run.windows)
+        },
     }
 
 
 def series(windows: Iterable[Window], name: Quantity) -> list[list[float | None]]:
     """[step, value] of each window that has the quantity; a NaN is null, as JSON has none."""
     return [[one.step, _finite(one.values[name])] for one in windows if name in one.values]
-
-
-def _has(run: Run, name: Quantity) -> bool:
-    return any(name in one.values for one in run.windows)
-
-
-def _attempt(one: AttemptPart) -> dict[str, Any]:
-    return {**asdict(one), "lost_seconds": dict(one.lost_seconds)}
 
 
 def _median(run: Run, name: Quantity) -> float | None:
@@ -101,30 +96,25 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-# ------------------------------------------------------------------ export csv
-#
-# The windows of runs as CSV: one row for each, the columns that any run has.
-
-
 _FORMULA = ("=", "+", "-", "@")  # a spreadsheet would execute such a text
 
 
 def csv_text(runs: Sequence[Run]) -> str:
-    """The columns run, job_id, step, steps, then quantities; unknown values are empty."""
+    """The windows of runs as CSV: one row for each.
+
+    The columns run, job_id, step, steps, then quantities; unknown values are empty.
+    """
     windows = [(run, window) for run in runs for window in run.windows]
-    known = {name for _, window in windows for name in window.values}
-    names = [name for name in get_args(Quantity) if name in known]
+    printed = {name for _, window in windows for name in window.values}
+    names = [name for name in get_args(Quantity) if name in printed]
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(["run", "job_id", "step", "steps", *names])
     for run, window in windows:
-        values = [_number(window.values.get(name)) for name in names]
+        known = window.values
+        values = [f"{known[name]:.10g}" if name in known else "" for name in names]
         writer.writerow([_text(run.name), _text(run.job_id), window.step, window.steps, *values])
     return file.getvalue()
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.10g}"
 
 
 def _text(value: str) -> str:
@@ -135,10 +125,10 @@ def _text(value: str) -> str:
 _EVENTS = "events.out.tfevents.0.clusterjobs"  # TensorBoard looks for `tfevents` in the name
 
 
-def write_csv(path: pathlib.Path, runs: Sequence[Run]) -> None:
-    """Write it completely or not at all. Raises InputError if that is not possible."""
+def write_text(path: pathlib.Path, text: str) -> None:
+    """Write a file completely or not at all. Raises InputError if that is not possible."""
     try:
-        replace_file(path, csv_text(runs))
+        replace_file(path, text)
     except OSError as error:
         raise one_problem(f"cannot write {path}: {error.strerror}") from None
 
@@ -160,7 +150,11 @@ def write_tensorboard(folder: pathlib.Path, runs: Sequence[Run]) -> None:
                 writer = RecordWriter(file)
                 writer.write(Event(wall_time=0, file_version="brain.Event:2").SerializeToString())
                 for window in run.windows:
-                    writer.write(_event(Event, window).SerializeToString())
+                    event = Event(step=window.step, wall_time=window.values.get("time", 0.0))
+                    for tag in SERIES:
+                        if tag in window.values:
+                            event.summary.value.add(tag=tag, simple_value=window.values[tag])
+                    writer.write(event.SerializeToString())
         except OSError as error:
             raise one_problem(f"cannot write into {folder}: {error.strerror}") from None
 
@@ -174,25 +168,3 @@ def _named(runs: Sequence[Run]) -> Iterator[tuple[str, Run]]:
         name = f"{name}-{number}" if name in used or not safe else name
         used.add(name)
         yield name, run
-
-
-def _event(event: Any, window: Window) -> Any:
-    """One event with all values of the window; its time is that of the log, if it has one."""
-    found = event(step=window.step, wall_time=window.values.get("time", 0.0))
-    for name in SERIES:
-        if name in window.values:
-            found.summary.value.add(tag=name, simple_value=window.values[name])
-    return found
-
-
-# ------------------------------------------------------------------ page
-#
-# Writes the page of `clusterjobs report --html`.
-
-
-def write_page(path: pathlib.Path, runs: Sequence[Run], tables: Sequence[Table]) -> None:
-    """Write it completely or not at all. Raises InputError if that is not possible."""
-    try:
-        replace_file(path, page(runs, tables))
-    except OSError as error:
-        raise one_problem(f"cannot write {path}: {error.strerror}") from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from clusterjobs.counted import counted
@@ -21,7 +21,7 @@ from clusterjobs.report.attempts import (
     split,
     useful_seconds,
 )
-from clusterjobs.report.logs.records import Event, Log, Quantity, Window
+from clusterjobs.report.logs.records import Event, Log, Quantity
 from clusterjobs.report.run import (
     AttemptPart,
     Cost,
@@ -34,11 +34,6 @@ from clusterjobs.report.run import (
 )
 from clusterjobs.report.tables import duration, integer, number, share
 from clusterjobs.report.values import Steady, complete, efficiency_of, find_steady, spreads, total
-
-# ------------------------------------------------------------------ advice
-#
-# What a reader must know to trust a run's numbers, and what would make the next run better.
-
 
 _WORTH = 0.05  # of the paid time: less is not worth a change
 _ROOM = 0.5  # of the memory: less leaves room for twice the micro batch
@@ -60,12 +55,8 @@ _REMEDIES: dict[LostTime, str] = {
 }
 
 
-def notes_of(run: Run) -> tuple[str, ...]:
+def notes_of(run: Run) -> Iterator[str]:
     """Sentences on how far to trust the numbers."""
-    return tuple(_notes(run))
-
-
-def _notes(run: Run) -> Iterator[str]:
     unknown = [one.number for one in run.attempts if one.seconds is None]
     if run.windows and 0 < len(unknown) < len(run.attempts):
         names = ", ".join(map(str, unknown))
@@ -90,7 +81,15 @@ def _notes(run: Run) -> Iterator[str]:
             "The log has no time of a step, so the goodput is unknown: print it, too, or name "
             "a spec with `batch`."
         )
-    yield from _loss_notes(run)
+    losses = [one for one in run.windows if "loss" in one.values]
+    for what, is_so in (("not a number", math.isnan), ("infinite", math.isinf)):
+        if found := [one for one in losses if is_so(one.values["loss"])]:
+            lines = sum(one.lines for one in found)
+            when = "at" if found[0].lines == 1 else "at or before"
+            yield (
+                f"The loss is {what} in {counted(lines, 'line')} of the log, first {when} step "
+                f"{integer(found[0].step)}."
+            )
     done = sum(one.steps or 0 for one in run.windows)
     if run.skipped_steps and run.skipped_steps >= done:
         yield (
@@ -109,46 +108,23 @@ def _notes(run: Run) -> Iterator[str]:
         )
 
 
-def _loss_notes(run: Run) -> Iterator[str]:
-    losses = [one for one in run.windows if "loss" in one.values]
-    for what, is_so in (("not a number", math.isnan), ("infinite", math.isinf)):
-        if found := [one for one in losses if is_so(one.values["loss"])]:
-            lines = sum(one.lines for one in found)
-            when = "at" if found[0].lines == 1 else "at or before"
-            yield (
-                f"The loss is {what} in {counted(lines, 'line')} of the log, first {when} step "
-                f"{integer(found[0].step)}."
-            )
-
-
-def advice_of(run: Run, job: Job) -> tuple[str, ...]:
+def advice_of(run: Run, job: Job) -> Iterator[str]:
     """Sentences on what to change, the largest loss first."""
-    return (*_about_time(run), *_about_memory(run, job))
-
-
-def _about_time(run: Run) -> Iterator[str]:
-    if not run.paid_seconds or run.goodput is None:
-        return
-    is_paid = any(one.seconds is not None for one in run.attempts)
-    of = "of the paid time" if is_paid else "of the time"
-    for kind, seconds in sorted(run.lost_seconds.items(), key=lambda one: -one[1]):
-        part = seconds / run.paid_seconds
-        if kind in _REMEDIES and part >= _WORTH:
-            yield f"{duration(seconds)} ({share(part)} {of}) {_REMEDIES[kind]}."
-
-
-def _about_memory(run: Run, job: Job) -> Iterator[str]:
-    if job.gpu is None or run.peak_memory_gib is None:
-        return
-    used = run.peak_memory_gib / job.gpu.memory_gib
-    if used >= _ROOM:
-        return
-    peak, size = number(run.peak_memory_gib), number(job.gpu.memory_gib)
-    text = f"{peak} of {size} GiB of GPU memory are used"
-    if job.layout and job.layout.recompute != "none":
-        yield f"{text}: try without recomputation, or a larger micro batch."
-    else:
-        yield f"{text}: try a larger micro batch."
+    if run.paid_seconds and run.goodput is not None:
+        is_paid = any(one.seconds is not None for one in run.attempts)
+        of = "of the paid time" if is_paid else "of the time"
+        for kind, seconds in sorted(run.lost_seconds.items(), key=lambda one: -one[1]):
+            part = seconds / run.paid_seconds
+            if kind in _REMEDIES and part >= _WORTH:
+                yield f"{duration(seconds)} ({share(part)} {of}) {_REMEDIES[kind]}."
+    used, size = run.peak_memory_gib, job.gpu.memory_gib if job.gpu else None
+    if used is not None and size and used / size < _ROOM:
+        recomputes = job.layout and job.layout.recompute != "none"
+        change = "without recomputation, or a larger" if recomputes else "a larger"
+        yield (
+            f"{number(used)} of {number(size)} GiB of GPU memory are used: try {change} "
+            "micro batch."
+        )
 
 
 _RATES: tuple[Quantity, ...] = (
@@ -168,28 +144,45 @@ def make_run(log: Log, job: Job) -> Run:
     attempts = _attempts(kept, steady, job)
     nothing = dict.fromkeys(measured_parts(attempts, kept, steady), 0.0)
     lost = added([nothing, *(one.lost_seconds for one in attempts)])
-    paid = _paid(attempts, kept)
+    # The time of all attempts; of one that has no record, the time of its steps.
+    seconds = (
+        seconds_in_steps(kept, one.number) if one.seconds is None else one.seconds
+        for one in attempts
+    )
+    paid = sum(seconds) or None
     useful = useful_seconds(windows, steady)
     contradicted = longer_than_their_attempts(attempts, kept)
+    if contradicted:
+        useful = None
     rates = dict(spreads(steady.usual, _RATES))
+    # The steps that the training is for, as the log says it last.
+    said = [one.value for one in log.records if isinstance(one, Event) and one.kind == "length"]
+    is_possible = bool(said and said[-1] and windows and said[-1] >= windows[-1].step)
+    # Samples of all steps by their time: what the whole training reached.
+    timed = [one for one in windows if {"seconds", "samples_per_second"} <= one.values.keys()]
+    timed_seconds = total(timed)
+    samples = sum(
+        one.values["samples_per_second"] * one.values["seconds"] * (one.steps or 0) for one in timed
+    )
     run = Run(
         name=job.name,
         framework=job.framework or log.format,
         attempts=attempts,
         steps=windows[-1].step if windows else None,
-        total_steps=job.total_steps or _length(log, windows),
+        total_steps=job.total_steps or (int(said[-1] or 0) if is_possible else None),
         gpus=job.gpus,
         nodes=job.nodes,
         rates=rates,
         no_steady_state=steady.why_not,
         steady_from=steady.from_step,
-        mean_samples_per_second=_mean_rate(windows),
+        mean_samples_per_second=samples / timed_seconds if timed_seconds else None,
         efficiency=None,
         paid_seconds=paid,
         lost_seconds=lost,
         lost_steps=sum(one.lost_steps for one in attempts),
-        goodput=None if contradicted else _goodput(useful, paid),
-        cost=_cost(job, paid, None if contradicted else useful),
+        # At most 1: the script rounds the time of an attempt to seconds.
+        goodput=min(1.0, useful / paid) if paid and useful is not None else None,
+        cost=_cost(job, paid, useful),
         skipped_steps=int(sum(one.values.get("skipped", 0.0) for one in windows)),
         peak_memory_gib=max(
             (one.values["memory_gib"] for one in windows if "memory_gib" in one.values),
@@ -198,32 +191,21 @@ def make_run(log: Log, job: Job) -> Run:
         windows=windows,
         replaced=tuple(window for one in kept for window in one.repeated),
         derived=derived,
-        notes=(*job.notes, *notes, *map(_contradiction, contradicted)),
+        notes=(
+            *job.notes,
+            *notes,
+            *(
+                f"The steps of attempt {attempt} would take longer than the attempt lasted: the "
+                "times in the log are not those of every step. The goodput is unknown."
+                for attempt in contradicted
+            ),
+        ),
         job_id=job.job_id,
         point=job.point,
         ranks=job.ranks,
     )
     run = replace(run, efficiency=_efficiency(run, job))
-    return replace(run, notes=(*run.notes, *notes_of(run)), advice=advice_of(run, job))
-
-
-def _length(log: Log, windows: Sequence[Window]) -> int | None:
-    """The steps that the training is for, as the log says it last."""
-    said = [one.value for one in log.records if isinstance(one, Event) and one.kind == "length"]
-    is_possible = bool(said and said[-1] and windows and said[-1] >= windows[-1].step)
-    return int(said[-1] or 0) if is_possible else None
-
-
-def _goodput(useful: float | None, paid: float | None) -> float | None:
-    """At most 1: the script rounds the time of an attempt to seconds."""
-    return min(1.0, useful / paid) if paid and useful is not None else None
-
-
-def _contradiction(attempt: int) -> str:
-    return (
-        f"The steps of attempt {attempt} would take longer than the attempt lasted: the times in "
-        "the log are not those of every step. The goodput is unknown."
-    )
+    return replace(run, notes=(*run.notes, *notes_of(run)), advice=tuple(advice_of(run, job)))
 
 
 def _completed(
@@ -288,25 +270,6 @@ def _attempt(recorded: RecordedAttempt, kept: Sequence[Kept], steady: Steady) ->
         lost_steps=sum(one.lost_steps for one in kept),
         lost_seconds=lost,
     )
-
-
-def _paid(attempts: Iterable[AttemptPart], kept: Sequence[Kept]) -> float | None:
-    """The time of all attempts; of one that has no record, the time of its steps."""
-    seconds = (
-        seconds_in_steps(kept, one.number) if one.seconds is None else one.seconds
-        for one in attempts
-    )
-    return sum(seconds) or None
-
-
-def _mean_rate(windows: Sequence[Window]) -> float | None:
-    """Samples of all steps by their time: what the whole training reached."""
-    timed = [one for one in windows if {"seconds", "samples_per_second"} <= one.values.keys()]
-    seconds = total(timed)
-    samples = sum(
-        one.values["samples_per_second"] * one.values["seconds"] * (one.steps or 0) for one in timed
-    )
-    return samples / seconds if seconds else None
 
 
 def _cost(job: Job, paid: float | None, useful: float | None) -> Cost | None:

@@ -1,7 +1,4 @@
-"""A table as every output shows it: texts in rows, with a title and sentences below.
-
-It knows neither runs nor how a terminal or a page looks.
-"""
+"""Tables, numbers and texts as every output of a report shows them."""
 
 from __future__ import annotations
 
@@ -11,17 +8,14 @@ from typing import NamedTuple
 
 
 class Table(NamedTuple):
-    """`notes`: sentences below the table; a table without rows has only these."""
+    """Texts in rows, with a title and sentences below.
+
+    `notes`: sentences below the table; a table without rows has only these."""
 
     title: str
     head: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
     notes: tuple[str, ...] = ()
-
-
-# ------------------------------------------------------------------ numbers
-#
-# Numbers, times, shares and prices as people read them in a report.
 
 
 _DIGITS = 4
@@ -83,24 +77,20 @@ def integer(value: float) -> str:
     return f"{value:,.0f}"
 
 
-# ------------------------------------------------------------------ visible
-#
-# Text from logs and specs as it may stand in a page or a table: no character acts, all are seen.
-#
-# Control characters and signs that turn the direction of writing are shown by their codes.
-
-
 _INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 _LONGEST = 500
 
 
 def visible(text: str) -> str:
-    """The text without characters that act, shortened if it is very long. HTML is not escaped."""
+    """Text of logs and specs, for a page or a table; shortened if it is very long.
+
+    Control characters and signs that turn the direction of writing are shown by their codes. HTML
+    is not escaped.
+    """
     cut = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
     return "".join(
-        _code(sign) if unicodedata.category(sign) in _INVISIBLE else sign for sign in cut
+        (f"\\x{ord(sign):02x}" if ord(sign) < 256 else f"\\u{ord(sign):04x}")
+        if unicodedata.category(sign) in _INVISIBLE
+        else sign
+        for sign in cut
     )
-
-
-def _code(sign: str) -> str:
-    return f"\\x{ord(sign):02x}" if ord(sign) < 256 else f"\\u{ord(sign):04x}"

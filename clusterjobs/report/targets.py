@@ -46,39 +46,34 @@ class Targets(NamedTuple):
     notes: list[str]
 
 
-def find_targets(words: Sequence[str], spec: pathlib.Path | None = None) -> Targets:
-    """The runs that the words name. A number is a job id. Raises InputError if there is none.
+def find_targets(arguments: Sequence[str], spec: pathlib.Path | None = None) -> Targets:
+    """The runs that the arguments name. A number is a job id. Raises InputError if there is none.
 
     `spec`: that of logs and jobs whose spec is not known otherwise.
     """
-    ids = [word for word in words if word.isdecimal() and not pathlib.Path(word).exists()]
-    others = [word for word in words if word not in ids]
-    specs = [pathlib.Path(word) for word in others if pathlib.Path(word).suffix in _SPECS]
+    ids = [one for one in arguments if one.isdecimal() and not pathlib.Path(one).exists()]
+    others = [one for one in arguments if one not in ids]
     found: list[Target] = []
     notes: list[str] = []
-    for word in others:
-        path = pathlib.Path(word)
-        if word == STANDARD_INPUT:
+    for one in others:
+        path = pathlib.Path(one)
+        if one == STANDARD_INPUT:
             found.append(Target(None))
         elif path.suffix in _SPECS:
             found += _of_spec(path, ids, notes)
         else:
             found += _of_path(named_here(path))
-    if ids and not specs:
+    if ids and not any(pathlib.Path(one).suffix in _SPECS for one in others):
         found += map(_of_job, ids)
-    return Targets(_told_apart([replace(one, spec=one.spec or spec) for one in found]), notes)
-
-
-def _told_apart(found: Sequence[Target]) -> list[Target]:
-    """Logs of one file name are called by their paths; jobs have their ids."""
-    bare = [one.log for one in found if one.log and not one.folder]
-    count = collections.Counter(log.name for log in bare)
-    return [
-        replace(one, name=str(one.log) if count[one.log.name] > 1 else one.log.name)
-        if one.log and not one.folder
-        else one
-        for one in found
-    ]
+    # Logs of one file name are called by their paths; jobs have their ids.
+    names = collections.Counter(one.log.name for one in found if one.log and not one.folder)
+    targets = []
+    for target in found:
+        name = target.name
+        if target.log and not target.folder:
+            name = str(target.log) if names[target.log.name] > 1 else target.log.name
+        targets.append(replace(target, spec=target.spec or spec, name=name))
+    return Targets(targets, notes)
 
 
 def _of_spec(spec: pathlib.Path, ids: Sequence[str], notes: list[str]) -> Iterator[Target]:
@@ -159,7 +154,10 @@ def _of_job(job_id: str) -> Target:
     for spec in itertools.islice(_specs(bases), _MOST_SPECS):
         with contextlib.suppress(InputError):  # a spec that is wrong, or of other jobs
             return next(_of_spec(spec, [job_id], []))
-    raise _unknown_job(job_id)
+    raise one_problem(
+        f"no log of job {job_id} is found: not in logs/{job_id}, nor by a spec in this folder",
+        hint=f"name its spec, too: clusterjobs report exp.yaml {job_id}; or its log",
+    )
 
 
 def _specs(folders: Sequence[pathlib.Path]) -> Iterator[pathlib.Path]:
@@ -176,10 +174,3 @@ def _spec_in(base: pathlib.Path, folder: pathlib.Path) -> pathlib.Path | None:
     if not isinstance(name, str) or pathlib.PurePath(name).name != name:
         return None
     return base / name if (base / name).is_file() else None
-
-
-def _unknown_job(job_id: str) -> InputError:
-    return one_problem(
-        f"no log of job {job_id} is found: not in logs/{job_id}, nor by a spec in this folder",
-        hint=f"name its spec, too: clusterjobs report exp.yaml {job_id}; or its log",
-    )

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from clusterjobs.console.show import printable, styled, table
 from clusterjobs.counted import counted
 from clusterjobs.report.logs.formats import all_formats
 from clusterjobs.report.logs.records import Log
-from clusterjobs.report.run import LostTime, Run, Spread
+from clusterjobs.report.run import LostTime, Run
 from clusterjobs.report.tables import Table, dollars, duration, integer, number, seconds, share
-
-# ------------------------------------------------------------------ plot
-#
-# A curve in the terminal, in braille characters or in plain ASCII.
-
 
 WIDTH, HEIGHT = 60, 8  # characters; a braille character has 2 x 4 dots
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # row, column -> its bit
@@ -24,7 +19,10 @@ Point = tuple[int, float]
 
 
 def plot(points: Sequence[Point], as_braille: bool) -> list[str]:
-    """The lines of a curve of (step, value), with its axes; nothing for fewer than two points."""
+    """A curve of (step, value) with its axes, in braille characters or in plain ASCII.
+
+    Nothing for fewer than two points.
+    """
     points = [one for one in points if math.isfinite(one[1])]
     if len(points) < 2:
         return []
@@ -71,57 +69,49 @@ KINDS: dict[LostTime, str] = {
 
 def run_text(run: Run, as_unicode: bool) -> str:
     """All of one run. `as_unicode`: the terminal can show bars and braille."""
-    blocks = [
-        "\n".join(_rows(run)),
-        _time_block(run, as_unicode),
-        _attempts_block(run),
-        _curve(run, as_unicode),
-        "\n".join(map(printable, run.advice)),
-        "\n".join(f"note: {printable(note)}" for note in run.notes),
-    ]
-    text = "\n\n".join(printable(block, kept="\n") for block in blocks if block)
-    return f"{styled(_title(run), bold=True)}\n{text}"
-
-
-def _title(run: Run) -> str:
-    where = [
+    about = [
         f"job {run.job_id}" if run.job_id else "",
         run.framework,
         counted(run.nodes, "node") if run.nodes else "",
         counted(run.gpus, "GPU") if run.gpus else "",
         counted(len(run.attempts), "attempt") if len(run.attempts) > 1 else "",
     ]
-    return printable(f"{run.name}: {', '.join(filter(None, where))}".rstrip(": "))
-
-
-def _rows(run: Run) -> Iterator[str]:
-    for name, value in (
+    title = printable(f"{run.name}: {', '.join(filter(None, about))}".rstrip(": "))
+    losses = [(one.step, one.values["loss"]) for one in run.windows if "loss" in one.values]
+    rows = (
         ("speed", _speed(run)),
         ("efficiency", _efficiency(run)),
         ("steps", _steps(run)),
-        ("loss", _loss(run)),
+        ("loss", f"{number(losses[0][1])} to {number(losses[-1][1])}" if losses else ""),
         ("memory", f"{number(run.peak_memory_gib)} GiB" if run.peak_memory_gib else ""),
         ("goodput", _goodput(run)),
         ("cost", _cost(run)),
-    ):
-        if value:
-            yield f"  {name:<12}{value}"
+    )
+    curve = plot(losses, as_unicode)
+    blocks = [
+        "\n".join(f"  {name:<12}{value}" for name, value in rows if value),
+        _time_block(run, as_unicode),
+        _attempts_block(run),
+        "\n".join(["loss", *curve]) if curve else "",
+        "\n".join(map(printable, run.advice)),
+        "\n".join(f"note: {printable(note)}" for note in run.notes),
+    ]
+    text = "\n\n".join(printable(block, kept="\n") for block in blocks if block)
+    return f"{styled(title, bold=True)}\n{text}"
 
 
 def _speed(run: Run) -> str:
     found = []
-    for name, unit in (("samples_per_second", "samples/s"), ("tokens_per_second", "tokens/s")):
-        if spread := run.rates.get(name):  # type: ignore[call-overload]
-            found.append(f"{number(spread.median)} {unit}")
+    if samples := run.rates.get("samples_per_second"):
+        found.append(f"{number(samples.median)} samples/s")
+    if tokens := run.rates.get("tokens_per_second"):
+        found.append(f"{number(tokens.median)} tokens/s")
     if step := run.rates.get("seconds"):
-        found.append(f"{seconds(step.median)} a step ({_between(step)})")
+        ends = f"80 % from {seconds(step.p10)} to {seconds(step.p90)}"
+        found.append(f"{seconds(step.median)} a step ({ends})")
     if not found:
         return f"unknown: {run.no_steady_state}" if run.windows else ""
     return ", ".join(found)
-
-
-def _between(spread: Spread) -> str:
-    return f"80 % from {seconds(spread.p10)} to {seconds(spread.p90)}"
 
 
 def _efficiency(run: Run) -> str:
@@ -156,20 +146,12 @@ def _steps(run: Run) -> str:
     return text
 
 
-def _loss(run: Run) -> str:
-    losses = [one.values["loss"] for one in run.windows if "loss" in one.values]
-    return f"{number(losses[0])} to {number(losses[-1])}" if losses else ""
-
-
 def _goodput(run: Run) -> str:
     if run.goodput is None or run.paid_seconds is None:
         return ""
-    of = "of the time that was paid for" if _is_recorded(run) else "of the steps' time"
+    is_recorded = any(one.seconds is not None for one in run.attempts)
+    of = "of the time that was paid for" if is_recorded else "of the steps' time"
     return f"{share(run.goodput)} of {duration(run.paid_seconds)}, {of}"
-
-
-def _is_recorded(run: Run) -> bool:
-    return any(one.seconds is not None for one in run.attempts)
 
 
 def _cost(run: Run) -> str:
@@ -222,12 +204,6 @@ def _duration(seconds: float | None) -> str:
     return _UNKNOWN if seconds is None else duration(seconds)
 
 
-def _curve(run: Run, as_unicode: bool) -> str:
-    points = [(one.step, one.values["loss"]) for one in run.windows if "loss" in one.values]
-    lines = plot(points, as_unicode)
-    return "\n".join(["loss", *lines]) if lines else ""
-
-
 def unread_text(found: Sequence[tuple[Run, Log]], with_pattern: bool = False) -> str:
     """That no step was found in these logs, and, of a single one, what it has instead.
 
@@ -239,25 +215,22 @@ def unread_text(found: Sequence[tuple[Run, Log]], with_pattern: bool = False) ->
         else f"{run.name}: the log is empty."
         for run, log in found
     ]
-    if any(log.bytes or log.lines for _, log in found):
-        lines += _tried(with_pattern)
+    formats = ", ".join(form.name for form in all_formats())
+    if with_pattern and any(log.bytes or log.lines for _, log in found):
+        lines += [
+            "The spec's key `report` matches no line with both a step and a value.",
+            f"Formats that were tried, too: {formats}.",
+        ]
+    elif any(log.bytes or log.lines for _, log in found):
+        lines += [
+            f"Formats that were tried: {formats}.",
+            "If the program prints lines of its own, say in the spec what they look like, for "
+            r"example report: {step: 'step (\d+)', loss: 'loss ([\d.]+)'}, and name it with "
+            "--spec.",
+        ]
     if len(found) == 1 and (unknown := found[0][1].unknown):
         lines += ["the most frequent lines:", *(f"  {line}" for line in unknown)]
     return "\n".join(map(printable, lines))
-
-
-def _tried(with_pattern: bool) -> list[str]:
-    names = ", ".join(form.name for form in all_formats())
-    if with_pattern:
-        return [
-            "The spec's key `report` matches no line with both a step and a value.",
-            f"Formats that were tried, too: {names}.",
-        ]
-    return [
-        f"Formats that were tried: {names}.",
-        "If the program prints lines of its own, say in the spec what they look like, for example "
-        r"report: {step: 'step (\d+)', loss: 'loss ([\d.]+)'}, and name it with --spec.",
-    ]
 
 
 def table_text(shown: Table) -> str:

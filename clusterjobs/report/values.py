@@ -122,15 +122,19 @@ def total(windows: Iterable[Window]) -> float:
     return sum(one.values.get("seconds", 0.0) * (one.steps or 0) for one in windows)
 
 
-# ------------------------------------------------------------------ efficiency
-#
-# TFLOP/s per GPU from a run's samples/s: model FLOPs, and those with recomputation beside them.
+_COMPUTED_AGAIN = {
+    "none": "nothing is computed again",
+    "full": "HFU adds one more forward pass of the layers",
+    "selective": "HFU adds the attention core once more",
+}
 
 
 def efficiency_of(
     samples_per_second: float, model: ModelShape, layout: Layout, gpu: Gpu | None, gpus: int
 ) -> Efficiency:
-    """MFU counts every matrix product once forward and twice backward.
+    """TFLOP/s per GPU from a run's samples/s.
+
+    MFU counts every matrix product once forward and twice backward.
 
     HFU counts what the layout computes again, too (arXiv 2205.05198); None without recomputation.
     """
@@ -138,6 +142,7 @@ def efficiency_of(
     again = hardware_flops(model, layout._replace(global_batch=1)) * samples_per_second / gpus
     recomputes = layout.recompute != "none"
     peak = gpu.peak(layout.precision) if gpu else None
+    attention = "the whole attention matrix" if model.causal else "attention"
     return Efficiency(
         tflops_per_gpu_mfu=flops / 1e12,
         tflops_per_gpu_hfu=again / 1e12 if recomputes else None,
@@ -145,23 +150,9 @@ def efficiency_of(
         hfu=again / peak if peak and recomputes else None,
         peak_tflops=peak / 1e12 if peak else None,
         gpu=gpu.name if gpu else "",
-        formula=_formula(model, layout),
+        formula=f"3 x forward FLOPs of all matrix products, with {attention} and the head; "
+        + _COMPUTED_AGAIN.get(layout.recompute, "HFU adds about half a forward pass of the layers"),
     )
-
-
-def _formula(model: ModelShape, layout: Layout) -> str:
-    attention = "the whole attention matrix" if model.causal else "attention"
-    again = {
-        "none": "nothing is computed again",
-        "full": "HFU adds one more forward pass of the layers",
-        "selective": "HFU adds the attention core once more",
-    }.get(layout.recompute, "HFU adds about half a forward pass of the layers")
-    return f"3 x forward FLOPs of all matrix products, with {attention} and the head; {again}"
-
-
-# ------------------------------------------------------------------ steady
-#
-# The steady state of a run: its speed after the start, without the steps that save or validate.
 
 
 FEWEST = 5  # windows: of fewer, no spread is given
@@ -170,7 +161,9 @@ SLOW = 1.5  # times the median: such a window saved or validated, or waited
 
 
 class Steady(NamedTuple):
-    """`from_step`: the last step of the first attempt's warm-up. `why_not`: "" if there is one.
+    """The speed of a run after the start, without the steps that save or validate.
+
+    `from_step`: the last step of the first attempt's warm-up. `why_not`: "" if there is one.
 
     `seconds`: the median of a step. `warm_up`: windows of the start of every attempt; `slow`: those
     that are much slower than the median; `usual`: all others, which the spread is of.
@@ -197,7 +190,9 @@ def find_steady(parts: Sequence[Sequence[Window]]) -> Steady:
     from_step = None
     for part in parts:
         own = _late_pace(part) if len(part) >= FEWEST else late  # its nodes may be slower
-        start = _end_of_warm_up(part, own)
+        # The first window is always left out: it compiles, allocates, and fills caches.
+        near = (n for n, one in enumerate(part) if n and abs(pace(one) - own) <= _NEAR * own)
+        start = next(near, len(part))
         from_step = part[start - 1].step if from_step is None else from_step
         warm_up += part[:start]
         usual += part[start:]
@@ -217,14 +212,6 @@ def _late_pace(windows: Sequence[Window]) -> float:
 
 def _too_few(count: int) -> str:
     return f"too few lines with a speed after the start: {count}, and at least {FEWEST} are needed"
-
-
-def _end_of_warm_up(part: Sequence[Window], late: float) -> int:
-    """The first window is always left out: it compiles, allocates, and fills caches."""
-    for place, one in enumerate(part[1:], 1):
-        if abs(pace(one) - late) <= _NEAR * late:
-            return place
-    return len(part)
 
 
 def pace(window: Window) -> float:
@@ -258,11 +245,11 @@ class _Ordered:
     def point(self, share: float) -> float:
         """The value that this share of all is below, between two values if need be."""
         place = share * (self._ends[-1] - 1)
-        below, above = (self._at(number) for number in (math.floor(place), math.ceil(place)))
+        below, above = (
+            self._values[bisect.bisect_right(self._ends, number)][0]
+            for number in (math.floor(place), math.ceil(place))
+        )
         return below + (above - below) * (place % 1)
-
-    def _at(self, number: int) -> float:
-        return self._values[bisect.bisect_right(self._ends, number)][0]
 
 
 def spreads(windows: Sequence[Window], names: Iterable[Quantity]) -> Mapping[Quantity, Spread]:
