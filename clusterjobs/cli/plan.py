@@ -18,8 +18,8 @@ from clusterjobs.runs.needs import read_need_graph
 from clusterjobs.runs.run import Run, point_rows, shown
 from clusterjobs.script.shell import quote
 from clusterjobs.sections.launch.render import argument_groups
-from clusterjobs.sections.plan import Plan
-from clusterjobs.sections.roles.plan import Role, role_data
+from clusterjobs.sections.plan import Plan, Role
+from clusterjobs.sections.roles.plan import role_data
 from clusterjobs.sites.policy_files import supposed_user
 from clusterjobs.spec.effective import Value, shown_value, single_values
 from clusterjobs.spec.references import show

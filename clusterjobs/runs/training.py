@@ -19,9 +19,8 @@ from clusterjobs.models.gpus import find_gpu
 from clusterjobs.models.records import Experts, Gpu, Layout, ModelShape, Network
 from clusterjobs.plugins import Unknown
 from clusterjobs.sections.model.config import config_of, shape_in_text, with_model_config
-from clusterjobs.sections.placement.plan import Placement
 from clusterjobs.sections.placement.storage import is_below
-from clusterjobs.sections.plan import Plan
+from clusterjobs.sections.plan import Placement, Plan
 from clusterjobs.sections.resolve import texts_of_the_framework
 from clusterjobs.sites.prices import Nodes
 from clusterjobs.slurm.time import seconds_of

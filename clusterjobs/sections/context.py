@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from clusterjobs.clusters.facts import ClusterFacts
 from clusterjobs.diagnostics import Diagnostics, Provenance
+from clusterjobs.frameworks.base import Framework, Parallelism, Program, Samples
+from clusterjobs.launchers.base import Launcher, LauncherOptions
 from clusterjobs.sections.placement.storage import Storage, find_storage
+from clusterjobs.sections.plan import (
+    Checkpoints,
+    Container,
+    Environment,
+    Files,
+    Job,
+    Launch,
+    Placement,
+    Preflight,
+    Restarts,
+    Role,
+    Staging,
+    Steps,
+    SweepJob,
+)
+from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.load import Spec
-
-if TYPE_CHECKING:  # the sections import this module
-    from clusterjobs.frameworks.base import Framework, Parallelism, Program, Samples
-    from clusterjobs.launchers.base import Launcher, LauncherOptions
-    from clusterjobs.sections.checkpoints.plan import Checkpoints
-    from clusterjobs.sections.container.plan import Container
-    from clusterjobs.sections.environment.plan import Environment
-    from clusterjobs.sections.files.plan import Files
-    from clusterjobs.sections.job.plan import Job
-    from clusterjobs.sections.launch.plan import Launch
-    from clusterjobs.sections.placement.plan import Placement
-    from clusterjobs.sections.points.plan import SweepJob
-    from clusterjobs.sections.preflight.plan import Preflight
-    from clusterjobs.sections.restarts.plan import Restarts
-    from clusterjobs.sections.roles.plan import Role
-    from clusterjobs.sections.staging.plan import Staging
-    from clusterjobs.sections.steps.plan import Steps
-    from clusterjobs.spec.experiment import Experiment
 
 
 class Context:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from clusterjobs.diagnostics import Diagnostics, Locator
 from clusterjobs.errors import Problem, in_order
@@ -23,7 +23,7 @@ from clusterjobs.spec.validate import check_model
 from clusterjobs.yaml.document import MAX_DEPTH, Path, dotted, look_at
 
 if TYPE_CHECKING:
-    from clusterjobs.spec.load import Spec
+    from clusterjobs.spec.experiment import Experiment
 
 
 # Sections with keys and values of the points: references in these are expanded in each point.
@@ -200,7 +200,20 @@ _WRITTEN = frozenset(
 )
 
 
-def is_packed(spec: Spec) -> bool:
+class LoadedPoint(Protocol):
+    """What is compared: a point's spec as it is loaded."""
+
+    @property
+    def experiment(self) -> Experiment: ...
+    @property
+    def source(self) -> Locator: ...
+    @property
+    def point(self) -> Point | None: ...
+    @property
+    def expanded(self) -> Any: ...
+
+
+def is_packed(spec: LoadedPoint) -> bool:
     """Whether several points run in one task."""
     sweep = spec.experiment.sweep
     return ((sweep and sweep.per_node) or 1) > 1
@@ -209,7 +222,7 @@ def is_packed(spec: Spec) -> bool:
 _HINT = "refer only to values that are the same in all points"
 
 
-def common_problems(specs: Sequence[Spec]) -> Iterator[Problem]:
+def common_problems(specs: Sequence[LoadedPoint]) -> Iterator[Problem]:
     """A problem for the name, the cluster or the logs of the points if they differ.
 
     Also for a checkpoint folder of two points.
@@ -231,7 +244,7 @@ def common_problems(specs: Sequence[Spec]) -> Iterator[Problem]:
     yield from _shared_folders(specs)
 
 
-def _shared_folders(specs: Sequence[Spec]) -> Iterator[Problem]:
+def _shared_folders(specs: Sequence[LoadedPoint]) -> Iterator[Problem]:
     """A problem for each point with the checkpoint folder of another one.
 
     Two names can make one path: 1 and 11, `{{ args.x }}{{ point.index }}`; a, and b/../a.
@@ -251,7 +264,7 @@ def _shared_folders(specs: Sequence[Spec]) -> Iterator[Problem]:
                 yield Problem(what, spec.source.locate(where), dotted(where), hint)
 
 
-def shared_arguments(specs: Sequence[Spec]) -> Iterator[Problem]:
+def shared_arguments(specs: Sequence[LoadedPoint]) -> Iterator[Problem]:
     """A warning for each argument that is a folder which all points would write."""
     packed = is_packed(specs[0])
     first, *others = (dict(_folders(one.expanded.get("args"), packed)) for one in specs)

@@ -19,7 +19,7 @@ from clusterjobs.foresight.advise.choices import (
     settings_of,
     within_limit,
 )
-from clusterjobs.foresight.advise.command import Request
+from clusterjobs.foresight.advise.request import Request
 from clusterjobs.foresight.foresee import NO_NETWORK, OFFLOADED
 from clusterjobs.foresight.formulas.constants import range_factors
 from clusterjobs.foresight.formulas.layouts import (

@@ -20,6 +20,7 @@ from clusterjobs.runs.run import Run
 from clusterjobs.runs.states import COMPLETED, PENDING, PointState, counts_in_words
 from clusterjobs.runs.submissions import NeededJob
 from clusterjobs.runs.submit.limits import fitted_to_slurm
+from clusterjobs.runs.submit.lock import make_logs_folder, submit_lock
 from clusterjobs.runs.submit.needed_jobs import (
     KnownJobs,
     Task,
@@ -33,8 +34,11 @@ from clusterjobs.runs.submit.needed_jobs import (
     record_folder,
     to_run_first,
 )
-from clusterjobs.runs.submit.one_spec import locked_record, submit_plain
-from clusterjobs.runs.submit.points import SubmitOptions, submit_sweep
+from clusterjobs.runs.submit.points import (
+    SubmitOptions,
+    submit_plain,
+    submit_sweep,
+)
 from clusterjobs.runs.submit.report import NeedRow, row_of_others, row_to_submit
 from clusterjobs.runs.write import write_outputs
 from clusterjobs.slurm.queue import by_id, known_jobs, queued_jobs
@@ -105,7 +109,7 @@ class _Plain:
     def submit(self, waits: tuple[WaitsFor, ...], known: KnownJobs, say: Say) -> Done:
         """Submit it, unless another user has submitted it meanwhile."""
         before = known.states[""]
-        with locked_record(self.spec.spec.experiment, say) as record:
+        with submit_lock(make_logs_folder(self.spec.spec.experiment), say) as record:
             submissions = read_own_submissions(self.spec)
             now = known_jobs_of(self.spec, submissions, queued_jobs() or {}).states[""]
             if now != before and (now.in_queue or now.state == COMPLETED):

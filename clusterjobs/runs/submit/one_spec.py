@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, BinaryIO
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
 
-from clusterjobs.runs.messages import TERMINAL, Messages, Say
+from clusterjobs.runs.messages import TERMINAL, Messages
 from clusterjobs.runs.run import Run
 from clusterjobs.runs.submit.limits import fitted_to_slurm
 from clusterjobs.runs.submit.lock import make_logs_folder, submit_lock
-from clusterjobs.runs.submit.needed_jobs import WaitsFor
 from clusterjobs.runs.submit.points import (
     Chosen,
     RunJob,
     RunSubmission,
     SubmitOptions,
     chosen_now,
+    submit_plain,
     submit_sweep,
 )
-from clusterjobs.runs.submit.sbatch import Submitted, new_intent, submit_recorded
 from clusterjobs.runs.submit.sbatch import submit as hand_to_sbatch
 from clusterjobs.runs.write import write_outputs
-from clusterjobs.spec.experiment import Experiment
 
 if TYPE_CHECKING:
     from clusterjobs.runs.submit.needs import Needs
@@ -76,7 +74,10 @@ def _submit_job(
     script, say = outputs["job.sh"], messages.say
     if needs:
         (waits,) = needs.submit()
-        with needs.named_if_it_fails(), locked_record(run.experiment, say) as record:
+        with (
+            needs.named_if_it_fails(),
+            submit_lock(make_logs_folder(run.experiment), say) as record,
+        ):
             job = submit_plain(run, script, waits, record, say, options.sbatch)
     else:
         job = hand_to_sbatch(script, options.sbatch, os.environ)
@@ -95,36 +96,3 @@ def _write(run: Run, output: pathlib.Path, force: bool, messages: Messages) -> d
         messages.say(line)
     write_outputs(output, outputs, force)
     return outputs
-
-
-# ------------------------------------------------------------------ plain
-#
-# Submits a spec of a pipeline that has no sweep, and records it beside its jobs.
-
-
-@contextmanager
-def locked_record(experiment: Experiment, say: Say) -> Iterator[BinaryIO]:
-    """Hold the lock of `logs`; gives its record of submissions. Raises InputError."""
-    with submit_lock(make_logs_folder(experiment), say) as record:
-        yield record
-
-
-def submit_plain(
-    run: Run,
-    script: str,
-    waits: WaitsFor,
-    record: BinaryIO,
-    say: Say,
-    sbatch: Sequence[str] = (),
-) -> Submitted:
-    """Submit it with a record. Raises InputError."""
-    (point,) = run.points
-    name = point.point.name
-    intent = new_intent(
-        run.inputs.spec[0],
-        array=False,
-        points={"": name},
-        content={name: point.content},
-        needs=waits.needs,
-    )
-    return submit_recorded(script, run.plan, (*sbatch, *waits.options()), intent, record, say)

@@ -16,6 +16,7 @@ from clusterjobs.counted import counted
 from clusterjobs.errors import InputError, Problem, one_problem
 from clusterjobs.runs.choose_jobs import points_matching
 from clusterjobs.runs.folders import digest_of, former_points
+from clusterjobs.runs.messages import Say
 from clusterjobs.runs.run import PointTask, Run, RunScript
 from clusterjobs.runs.states import PointState, Wanted, points_to_submit, sweep_states
 from clusterjobs.runs.submissions import Submission, has_token, read_submissions
@@ -28,7 +29,7 @@ from clusterjobs.runs.submit.lock import (
     user_name,
 )
 from clusterjobs.runs.submit.needed_jobs import WaitsFor
-from clusterjobs.runs.submit.sbatch import new_intent, submit_recorded
+from clusterjobs.runs.submit.sbatch import Submitted, new_intent, submit_recorded
 from clusterjobs.slurm.queue import Queued, as_ranges, by_id, known_jobs
 
 # ------------------------------------------------------------------ checks
@@ -385,3 +386,29 @@ class _Call:
         plan = self.script.array.plan
         job = submit_recorded(self.script.text, plan, options, intent, record, say)
         return RunJob(job.job_id, job.cluster, self.script.file, self.array, self.points, job.notes)
+
+
+# ------------------------------------------------------------------ a job of a pipeline
+#
+# A spec without a sweep is recorded beside its jobs, too, if it needs others or they need it.
+
+
+def submit_plain(
+    run: Run,
+    script: str,
+    waits: WaitsFor,
+    record: BinaryIO,
+    say: Say,
+    sbatch: Sequence[str] = (),
+) -> Submitted:
+    """Submit it with a record. Raises InputError."""
+    (point,) = run.points
+    name = point.point.name
+    intent = new_intent(
+        run.inputs.spec[0],
+        array=False,
+        points={"": name},
+        content={name: point.content},
+        needs=waits.needs,
+    )
+    return submit_recorded(script, run.plan, (*sbatch, *waits.options()), intent, record, say)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from clusterjobs.sections.checkpoints.plan import Checkpoints
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.placement.storage import is_below
-from clusterjobs.sections.staging.plan import Staging
+from clusterjobs.sections.plan import Checkpoints, Staging
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.staging import Data
 from clusterjobs.spec.references import is_absolute, show, variable_names

@@ -8,52 +8,15 @@ Source: the FSx for Lustre user guide, "Automatically export updates to your S3 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from clusterjobs.clusters.facts import BucketLink
 from clusterjobs.frameworks.base import JOB_DIR, folder_on_the_node
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.placement.storage import Storage, is_below
-from clusterjobs.sections.points.plan import POINT
+from clusterjobs.sections.plan import POINT, Checkpoints, Export
 from clusterjobs.spec.keys.checkpoints import Checkpoints as WrittenCheckpoints
 from clusterjobs.spec.references import expanding, is_absolute, show, variable, without_points
 from clusterjobs.yaml.document import Path
-
-
-class Export(NamedTuple):
-    """A folder that the job exports. `overwrite`: also files that were not exported from it.
-
-    `of_job`: the folder of the job itself.
-    """
-
-    source: str
-    target: str
-    overwrite: bool
-    of_job: bool = False
-
-
-class Checkpoints(NamedTuple):
-    """Where the checkpoints are, and how they are exported.
-
-    `marker`: a file that the training rewrites after each complete checkpoint. `path` and
-    `marker` are None if unknown. `links`: exports of `path` that the file system makes.
-    `resume_option`: passed to the program with the newest complete `checkpoint-N`, if there is one.
-    """
-
-    path: str | None
-    marker: str | None
-    exports: tuple[Export, ...]
-    links: tuple[BucketLink, ...]
-    resume_option: str = ""
-
-    @property
-    def programs(self) -> tuple[str, ...]:
-        """The programs that it runs on the nodes."""
-        if not self.exports:
-            return ()
-        # export.py imports it by name
-        to_bucket = any(one.target.startswith("s3://") for one in self.exports)
-        return ("export.py", "export_bucket.py") if to_bucket else ("export.py",)
 
 
 def plan(context: Context) -> Checkpoints:

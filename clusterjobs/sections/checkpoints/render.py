@@ -7,7 +7,7 @@ from typing import Any
 from clusterjobs.script import shell
 from clusterjobs.script.lines import NOTHING
 from clusterjobs.script.shell import ShellText
-from clusterjobs.sections.checkpoints.plan import Checkpoints, Export
+from clusterjobs.sections.plan import Checkpoints, Export
 from clusterjobs.sections.rendering import Rendering
 from clusterjobs.spec.references import not_required
 

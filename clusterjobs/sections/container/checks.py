@@ -5,13 +5,12 @@ from __future__ import annotations
 import pathlib
 import re
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from clusterjobs.frameworks.base import JOB_DIR, folder_on_the_node
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.environment.fabrics import fabric_of
-from clusterjobs.sections.placement.plan import Placement
 from clusterjobs.sections.placement.storage import is_below
+from clusterjobs.sections.plan import Mounted, Placement
 from clusterjobs.spec.keys.container import Container
 from clusterjobs.spec.references import (
     Variable,
@@ -146,16 +145,6 @@ def check_venv(context: Context, venv: str | None) -> None:
 # ------------------------------------------------------------------ container mounts
 #
 # The mounts of a container: those that the job needs, and the spec's own.
-
-
-class Mounted(NamedTuple):
-    """A folder of the node in the container. `path`: the key of the spec that asks for it."""
-
-    source: str
-    target: str
-    read_only: bool
-    reason: str
-    path: Path = ("software", "container")
 
 
 def plan_mounts(context: Context, container: Container) -> tuple[Mounted, ...]:

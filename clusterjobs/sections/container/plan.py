@@ -8,41 +8,19 @@ aws-ofi-nccl; NCCL issue 290.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from clusterjobs.sections.container.checks import (
-    Mounted,
     check_container,
     check_venv,
     plan_mounts,
 )
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.environment.fabrics import EFA_LIBRARIES, fabric_of
-from clusterjobs.sections.environment.plan import Environment
-from clusterjobs.sections.placement.plan import Placement
+from clusterjobs.sections.plan import Container, Environment, Placement
 from clusterjobs.slurm.options import Directive
 from clusterjobs.spec.keys.container import Container as WrittenContainer
 from clusterjobs.spec.known_references import role_variables
 from clusterjobs.spec.references import expanding, variable
-
-
-class Container(NamedTuple):
-    """How the ranks run in containers.
-
-    `names`: the variables that are passed on, even if the image sets them. `options` are the
-    runtime's, with pyxis those of srun. `ssh_inside`: one process in the first node's container
-    reaches the other nodes' containers by ssh. `host_fabric_libraries`: folders of the node's own
-    libraries, which are searched first.
-    """
-
-    runtime: str
-    image: str
-    mounts: tuple[Mounted, ...]
-    options: tuple[Directive, ...]
-    names: tuple[str, ...]
-    ssh_inside: bool
-    venv: str | None
-    host_fabric_libraries: str | None
 
 
 def plan(context: Context) -> Container | None:

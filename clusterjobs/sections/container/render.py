@@ -8,8 +8,7 @@ from typing import Any
 from clusterjobs.script import shell
 from clusterjobs.script.lines import heading, once_per_node, option_lines, with_reason, wrapped
 from clusterjobs.script.shell import ShellText, TemplateName
-from clusterjobs.sections.container.checks import Mounted
-from clusterjobs.sections.container.plan import Container
+from clusterjobs.sections.plan import Container, Mounted
 from clusterjobs.sections.rendering import Rendering
 
 _TITLES: Mapping[str, str] = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from clusterjobs.frameworks.base import JOB_DIR, Variable, folder_on_the_node
 from clusterjobs.sections.context import Context
@@ -29,21 +28,13 @@ from clusterjobs.sections.environment.forced import (
     is_of_the_node,
     plan_node_rank,
 )
-from clusterjobs.sections.placement.plan import Placement
+from clusterjobs.sections.plan import Environment, ModuleCall, Placement, Secret
 from clusterjobs.spec.keys.environment import Forced, SiteValue, command_and_names
 from clusterjobs.spec.references import as_text, expanding, variable
 
 # ------------------------------------------------------------------ secrets
 #
 # Secrets: values that the job reads on the node. No rendered file contains them.
-
-
-class Secret(NamedTuple):
-    """Its value comes from a file, from a command's output, or else from the environment."""
-
-    name: str
-    file: str | None
-    command: tuple[str, ...]
 
 
 def check_secrets(context: Context) -> None:
@@ -65,38 +56,6 @@ def check_secrets(context: Context) -> None:
         for key, others in (("env", spec.env), ("parameters", spec.parameters)):
             if name in others:
                 context.problem((key, name), f"{name} is under secrets: too", "remove it here")
-
-
-class ModuleCall(NamedTuple):
-    """A call of `module`, for example `load` with the names of two modules."""
-
-    command: str
-    names: tuple[str, ...]
-
-
-class Environment(NamedTuple):
-    """What the job unsets from the inherited environment, and what it sets.
-
-    `source`: files of bash that the script reads before it changes to the working folder.
-    `kept_slurm`: patterns of the SLURM_ variables that are kept. `conda` and `venv` are None if
-    there is none, or if the container has its own. `software_setup` and `setup`: the user's own
-    lines of bash. `profile`: the fabric's file of bash that sets variables; "" if it has none.
-    `site_setup`: lines of bash of the cluster, which run first.
-    """
-
-    kept_slurm: tuple[str, ...]
-    unset: tuple[str, ...]
-    unset_prefixes: tuple[str, ...]
-    variables: tuple[Variable, ...]
-    secrets: tuple[Secret, ...]
-    source: tuple[str, ...]
-    modules: tuple[ModuleCall, ...]
-    conda: str | None
-    venv: str | None
-    software_setup: tuple[str, ...]
-    setup: tuple[str, ...]
-    profile: str = ""
-    site_setup: tuple[str, ...] = ()
 
 
 def plan(context: Context) -> Environment:

@@ -10,7 +10,7 @@ from clusterjobs.frameworks.base import TOKEN, Variable
 from clusterjobs.script import shell
 from clusterjobs.script.lines import WIDTH, command_text, program_text, with_reason, wrapped
 from clusterjobs.script.shell import ShellText
-from clusterjobs.sections.environment.plan import ModuleCall, Secret
+from clusterjobs.sections.plan import ModuleCall, Secret
 from clusterjobs.sections.rendering import Rendering
 
 

@@ -4,28 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
-from typing import NamedTuple
 
-from clusterjobs.errors import Location
-from clusterjobs.frameworks.base import ConfigFile
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.placement.storage import is_below
+from clusterjobs.sections.plan import Files, Input
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.staging import Data
 from clusterjobs.spec.references import expanding
 from clusterjobs.yaml.document import Path, dotted
-
-
-class Files(NamedTuple):
-    """`configs` are written to the job's folder, and to the output folder for people to read.
-
-    `folders` are created if they are missing. `links`: paths below the job's folder, each a link to
-    the program of its name.
-    """
-
-    configs: tuple[ConfigFile, ...]
-    folders: tuple[str, ...]
-    links: tuple[str, ...]
 
 
 def plan(context: Context) -> Files:
@@ -42,23 +28,6 @@ def plan(context: Context) -> Files:
 
 
 INTERPRETERS = ("bash", "python", "python3", "sh")
-
-
-class Input(NamedTuple):
-    """A path that is read; a relative one is relative to the ranks' folder.
-
-    `staged`: its target, if it is staged; a complete target no longer needs its source.
-    `made_late`: staging or a command before the training may create it. `is_run`: it must be
-    executable.
-    """
-
-    what: str
-    key: str
-    path: str
-    staged: str | None
-    made_late: bool
-    where: Location
-    is_run: bool = False
 
 
 def plan_inputs(context: Context) -> tuple[Input, ...]:

@@ -9,8 +9,7 @@ from clusterjobs import resources
 from clusterjobs.frameworks.base import ConfigFile
 from clusterjobs.script import shell
 from clusterjobs.script.shell import ShellText
-from clusterjobs.sections.files.plan import Files
-from clusterjobs.sections.plan import Plan
+from clusterjobs.sections.plan import Files, Plan
 from clusterjobs.sections.rendering import Rendering
 from clusterjobs.spec.references import has_variable
 

@@ -9,7 +9,7 @@ from clusterjobs.clusters.facts import ClusterFacts
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.job.checks import check_sbatch, check_srun
 from clusterjobs.sections.placement.gpu_requests import GPU_REQUESTS, HINT, hint_of, is_gpu_request
-from clusterjobs.sections.placement.plan import Placement
+from clusterjobs.sections.plan import Placement
 from clusterjobs.slurm.options import Directive
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.field_types import gpu_type

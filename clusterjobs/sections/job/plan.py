@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from clusterjobs.counted import counted
 from clusterjobs.frameworks.base import folder_on_the_node
@@ -11,9 +10,8 @@ from clusterjobs.sections.context import Context
 from clusterjobs.sections.environment.checks import is_unset
 from clusterjobs.sections.job.checks import check_dropped
 from clusterjobs.sections.job.directives import sbatch_directives
-from clusterjobs.sections.placement.plan import Placement
+from clusterjobs.sections.plan import Job, Parameter, Placement
 from clusterjobs.sections.points.plan import job_folder
-from clusterjobs.slurm.options import Directive
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.job import Parameter as WrittenParameter
 from clusterjobs.spec.references import has_variable, variable, variable_names
@@ -29,19 +27,6 @@ _KINDS = {
     "number": ("a number", r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"),
     "text": ("a text", ""),
 }
-
-
-class Parameter(NamedTuple):
-    """A value must match `pattern` ("" matches anything) and be one of `choices`, if there are any.
-
-    `wanted` describes this for messages: "an integer", "one of a, b".
-    """
-
-    name: str
-    default: str
-    pattern: str
-    choices: tuple[str, ...]
-    wanted: str
 
 
 def check_parameters(context: Context) -> None:
@@ -90,27 +75,6 @@ def _check(context: Context, name: str, parameter: WrittenParameter) -> None:
             f"the default {default!r} is not of type {parameter.type}",
             "change one of the two",
         )
-
-
-class Job(NamedTuple):
-    """`title`: "2 nodes x 8 GPUs (p4d.24xlarge), deepspeed started by srun".
-
-    `path`: folders of commands that the script needs, whatever PATH the caller has. `folder`: the
-    job's own folder. `log_copy`: a file that also gets the lines of job.log. `workdir`: where the
-    ranks run; None: where sbatch was called.
-    """
-
-    name: str
-    cluster: str
-    framework: str
-    title: str
-    directives: tuple[Directive, ...]
-    path: tuple[str, ...]
-    folder: str
-    log_copy: str | None
-    workdir: str | None
-    parameters: tuple[Parameter, ...]
-    time_limit: str | None
 
 
 def plan(context: Context) -> Job:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from clusterjobs.frameworks.arguments import argument_names
 from clusterjobs.frameworks.base import Program, Task, folder_on_the_node
-from clusterjobs.launchers.base import SSH_PROGRAMS, Launched, Launcher
+from clusterjobs.launchers.base import SSH_PROGRAMS, Launched
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.environment.forced import (
     forced_for_ranks,
@@ -16,45 +15,9 @@ from clusterjobs.sections.environment.forced import (
 )
 from clusterjobs.sections.job.directives import srun_options
 from clusterjobs.sections.placement.node_share import port_stride
+from clusterjobs.sections.plan import Launch, SshServer
 from clusterjobs.sections.restarts.auto_resume import AUTO_RESUME
-from clusterjobs.slurm.options import Directive
 from clusterjobs.spec.references import expanding
-
-
-class SshServer(NamedTuple):
-    """An sshd that runs on the nodes, and a key that it accepts; None: the user's default key."""
-
-    port: int
-    key: str | None
-
-
-class Launch(NamedTuple):
-    """`words`: the command that the launcher starts. `prefix`: a command in front of the program.
-
-    `srun_options`: those of the ranks' srun; () if the script does not call srun for them.
-    `origins`: words of the command, and the keys of the spec that they come from.
-    `launcher_options`: its option for a command that is no Python script; `own_options`: those that
-    the spec gives, and `own_text` what the template prints of them. `template`: of the launch
-    section. `forced`: reserved variables that the prefix sets, with the reasons. `takes_arguments`:
-    the command gets those of the job script. `interface`: the ranks' network interface, if the spec
-    names one. `ssh`: None if the job starts its own sshd, or needs none.
-    """
-
-    launcher: Launcher
-    reason: str
-    prefix: tuple[str, ...]
-    words: tuple[str, ...]
-    origins: Mapping[str, str]
-    srun_options: tuple[Directive, ...]
-    launcher_options: tuple[str, ...]
-    own_options: tuple[str, ...]
-    own_text: str
-    forced: Mapping[str, str]
-    takes_arguments: bool
-    template: str
-    interface: str | None
-    ssh: SshServer | None
-    programs: tuple[str, ...]
 
 
 def plan_program(context: Context) -> Program:

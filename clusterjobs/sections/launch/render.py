@@ -8,8 +8,7 @@ from typing import Any
 from clusterjobs.script import shell
 from clusterjobs.script.lines import NOTHING, command_text, heading, once_per_node, option_lines
 from clusterjobs.script.shell import ShellText, TemplateName
-from clusterjobs.sections.launch.plan import Launch
-from clusterjobs.sections.plan import Plan
+from clusterjobs.sections.plan import Launch, Plan
 from clusterjobs.sections.rendering import Rendering
 from clusterjobs.spec.known_references import NODE_RANK
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
-from clusterjobs.clusters.facts import NodeGroup, NodeType, Partition
+from clusterjobs.clusters.facts import NodeGroup, Partition
 from clusterjobs.counted import counted
 from clusterjobs.frameworks.base import Shape
 from clusterjobs.sections.context import Context
@@ -22,6 +21,7 @@ from clusterjobs.sections.placement.nodes import (
     find_partition,
     node_limit,
 )
+from clusterjobs.sections.plan import Placement
 from clusterjobs.slurm.time import seconds_of, slurm_time
 from clusterjobs.spec.experiment import Experiment
 
@@ -63,49 +63,6 @@ def plan_training_nodes(context: Context) -> int:
 
 def _listed(experiment: Experiment) -> str:
     return ", ".join(f"{name} ({one.nodes})" for name, one in experiment.roles.items())
-
-
-class Placement(NamedTuple):
-    """The job's share of the cluster. `cpus_per_task` as Slurm counts them; None if unknown.
-
-    `shape`: of the training. `fabric`: the network between the nodes, "efa" or another; "" if
-    unknown. `constraint`: the Slurm features to request if the partition has several node types,
-    else "". `per_node`: points of a sweep side by side on one node; all else is the share of one
-    point. `role_nodes`: nodes that do not train. `address_suffix`: added to a node's name, it gives
-    the node's address in the fast network.
-    """
-
-    shape: Shape
-    partition: str
-    node_type: NodeType
-    fabric: str
-    constraint: str
-    exclusive: bool
-    ntasks_per_node: int
-    cpus_per_task: int | None
-    per_node: int = 1
-    role_nodes: int = 0
-    address_suffix: str = ""
-
-    @property
-    def all_nodes(self) -> int:
-        """The nodes of the job: those that train, then those of the roles."""
-        return self.shape.nodes + self.role_nodes
-
-    @property
-    def cpus(self) -> int | None:
-        """The CPUs that the job, or a point of a pack, has on one node."""
-        return self.cpus_per_task and self.cpus_per_task * self.ntasks_per_node
-
-    @property
-    def cpus_per_rank(self) -> int | None:
-        """A rank's share of them, at least one."""
-        return self.cpus and max(1, self.cpus // self.shape.ranks_per_node)
-
-    @property
-    def shares_cpus(self) -> bool:
-        """Whether a node has more ranks than CPUs."""
-        return self.cpus is not None and self.cpus < self.shape.ranks_per_node
 
 
 def plan(context: Context) -> Placement:

@@ -2,38 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from clusterjobs.frameworks.base import JOB_DIR, Variable, folder_on_the_node
+from clusterjobs.frameworks.base import folder_on_the_node
 from clusterjobs.sections.context import Context
+from clusterjobs.sections.plan import POINT, SweepJob
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.references import variable
-
-POINT = variable("point_name")
-
-
-class SweepJob(NamedTuple):
-    """`folder`: that of the sweep, with a folder for each point in it.
-
-    `max_running`: tasks of an array at the same time. `max_failed`: points of an array that may
-    fail before its pending tasks are held. None: any number.
-    """
-
-    name: str
-    folder: str
-    max_running: int | None
-    max_failed: int | None
-
-    @property
-    def environment(self) -> tuple[Variable, ...]:
-        """The variables that the ranks need."""
-        return (
-            Variable("CLUSTERJOBS_SWEEP", self.name, "the name of the sweep"),
-            Variable("CLUSTERJOBS_POINT", POINT, "the name of this point"),
-            Variable(
-                "CLUSTERJOBS_RESULT", f"{JOB_DIR}/result.json", "the file for this point's results"
-            ),
-        )
 
 
 def plan(context: Context) -> SweepJob | None:

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from clusterjobs.frameworks.base import JOB_DIR, Variable
+from clusterjobs.frameworks.base import JOB_DIR
 from clusterjobs.sections.context import Context
-from clusterjobs.sections.environment.fabrics import Fabric, fabric_of
-from clusterjobs.sections.placement.plan import Placement
+from clusterjobs.sections.environment.fabrics import fabric_of
+from clusterjobs.sections.plan import AllReduce, Check, Placement, Preflight
 from clusterjobs.slurm.options import Directive
 from clusterjobs.spec.references import expanding, show, variable
 
@@ -126,74 +126,6 @@ def software_checks(context: Context) -> Iterator[Possible]:
         here = folder if folder.startswith(("/", "\0")) else f"{variable('PWD')}/{folder}"
         reason = f"{framework.name} compiles helpers.cpp there when it starts"
         yield Possible("build", "helpers", here, reason)
-
-
-class Check(NamedTuple):
-    """One check. `word`: its argument for the node's program, `check=wanted`."""
-
-    word: str
-    reason: str
-
-
-class AllReduce(NamedTuple):
-    """The bandwidth that an all-reduce must reach: `percent` of `gbps`, of one node (0: unknown).
-
-    `srun_options`: those of its step, which has one task per rank.
-    """
-
-    gbps: str
-    percent: int
-    srun_options: tuple[Directive, ...]
-
-
-class Preflight(NamedTuple):
-    """`excludes_bad_nodes`: the job restarts without them.
-
-    `reads_nccl`: NCCL's log files in `nccl_logs` must show that `fabric` is used.
-    """
-
-    checks: tuple[Check, ...]
-    excludes_bad_nodes: bool
-    reads_nccl: bool
-    nccl_logs: str
-    all_reduce: AllReduce | None
-    fabric: Fabric
-
-    @property
-    def programs(self) -> tuple[str, ...]:
-        """The programs that it runs on the nodes."""
-        needed = {
-            "preflight.py": bool(self.checks),
-            "nccl_log.py": self.reads_nccl,
-            "all_reduce.py": self.all_reduce is not None,
-        }
-        return tuple(name for name, is_needed in needed.items() if is_needed)
-
-    @property
-    def environment(self) -> tuple[Variable, ...]:
-        """Variables that make NCCL log its network; it does so once, when it starts."""
-        if not self.reads_nccl:
-            return ()
-        return (
-            Variable(
-                "NCCL_DEBUG",
-                "INFO",
-                f"its log says whether {self.fabric.title} is used",
-                "NCCL user guide",
-            ),
-            Variable(
-                "NCCL_DEBUG_SUBSYS",
-                "INIT,NET",
-                "of that, what is about the network",
-                "NCCL user guide",
-            ),
-            Variable(
-                "NCCL_DEBUG_FILE",
-                f"{self.nccl_logs}/%h.%p",
-                "a file for each rank",
-                "NCCL user guide",
-            ),
-        )
 
 
 def plan(context: Context) -> Preflight | None:

@@ -8,8 +8,7 @@ from clusterjobs.frameworks.base import JOB_DIR
 from clusterjobs.script import shell
 from clusterjobs.script.lines import command_text, option_lines, with_reason
 from clusterjobs.script.shell import ShellText
-from clusterjobs.sections.plan import Plan
-from clusterjobs.sections.preflight.plan import AllReduce
+from clusterjobs.sections.plan import AllReduce, Plan
 from clusterjobs.sections.rendering import Rendering
 from clusterjobs.spec.references import variable
 

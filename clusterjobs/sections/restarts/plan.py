@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from clusterjobs.frameworks.base import JOB_DIR, Saving, Variable
 from clusterjobs.sections.context import Context
+from clusterjobs.sections.plan import Restarts
 from clusterjobs.sections.restarts.auto_resume import (
     is_resumed_by_the_cluster,
     without_what_the_cluster_restarts,
 )
-from clusterjobs.slurm.options import Directive
 from clusterjobs.slurm.time import seconds_of
 from clusterjobs.spec.keys.restarts import Restarts as WrittenRestarts
 
@@ -21,56 +18,6 @@ _EARLY_SECONDS = 60
 # From the launch until a training with the stop channel "clock" starts its own clock: Megatron does
 # so when megatron/training.py is imported, after torch and DeepSpeed.
 _START_SECONDS = 120
-
-
-_STOP_FILE = Variable(
-    "CLUSTERJOBS_STOP_FILE",
-    f"{JOB_DIR}/stop",
-    "once this file is there: save a checkpoint and end",
-)
-_HEARTBEAT = Variable(
-    "CLUSTERJOBS_HEARTBEAT",
-    f"{JOB_DIR}/heartbeat",
-    "touch this file while a long step makes progress",
-)
-
-
-class Restarts(NamedTuple):
-    """How often the job restarts for each reason, and when the ranks are asked to save.
-
-    All times in seconds. `stall_seconds`: without progress, until ranks are stopped; None: they are
-    not. `clock_seconds`: how long before the time limit a training with the stop
-    channel "clock" must end. `signal`: the signal for the ranks, if the spec has one.
-    `auto_resume`: the cluster restarts the ranks after a failure, and the script does not.
-    """
-
-    time_limit: int
-    failure: int
-    node_failure: int
-    stalled: int
-    stall_seconds: int | None
-    grace_seconds: int
-    signal_seconds: int
-    clock_seconds: int
-    saving: Saving
-    signal: str | None
-    auto_resume: bool = False
-
-    @property
-    def directives(self) -> tuple[Directive, ...]:
-        """The directives that it needs."""
-        value = f"B:USR1@{self.signal_seconds}"
-        return (
-            Directive("signal", value, "restarts: a signal to the script before the time limit"),
-        )
-
-    @property
-    def environment(self) -> tuple[Variable, ...]:
-        """The variables that the ranks need."""
-        return (
-            *([_STOP_FILE] if self.saving.stop_channel == "file" else []),
-            *([_HEARTBEAT] if self.stall_seconds else []),
-        )
 
 
 def plan(context: Context) -> Restarts | None:

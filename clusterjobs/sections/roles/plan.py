@@ -7,43 +7,17 @@ the script watches them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.launchers import LAUNCHERS
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.environment.forced import node_environment
 from clusterjobs.sections.placement.plan import first_nodes
+from clusterjobs.sections.plan import Role
 from clusterjobs.slurm.options import Directive
 from clusterjobs.spec.keys.roles import Role as SpecRole
 from clusterjobs.spec.known_references import addr_variable, nodes_variable
 from clusterjobs.spec.references import variable
-
-
-class Role(NamedTuple):
-    """A command on the nodes from number `first` on, from 0 among the job's nodes.
-
-    `options`: those of its srun. `port`: the training waits until it answers; None: it does not.
-    """
-
-    name: str
-    first: int
-    nodes: int
-    words: tuple[str, ...]
-    options: tuple[Directive, ...]
-    port: int | None
-    ready_seconds: int
-
-    def where(self, all_nodes: int) -> str:
-        """`node 3 of 3, port 8000`."""
-        first, last = self.first + 1, self.first + self.nodes
-        nodes = f"node {first}" if self.nodes == 1 else f"nodes {first}-{last}"
-        return f"{nodes} of {all_nodes}" + (f", port {self.port}" if self.port else "")
-
-    @property
-    def log(self) -> str:
-        """The file in the job's folder that has its output."""
-        return f"{self.name}.log"
 
 
 def role_data(role: Role) -> dict[str, str | int | None]:

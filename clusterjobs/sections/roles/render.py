@@ -7,8 +7,8 @@ from typing import Any
 from clusterjobs.counted import counted
 from clusterjobs.script.lines import command_text, heading, option_lines
 from clusterjobs.script.shell import ShellText
+from clusterjobs.sections.plan import Role
 from clusterjobs.sections.rendering import Rendering
-from clusterjobs.sections.roles.plan import Role
 from clusterjobs.spec.known_references import addr_variable, nodes_variable, port_variable
 
 

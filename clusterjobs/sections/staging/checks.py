@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.placement.storage import is_below
+from clusterjobs.sections.plan import ZSTD_ARCHIVES
 from clusterjobs.spec.keys.staging import Data
 from clusterjobs.spec.references import is_absolute, show
 
 # What Python 3.7's standard library can unpack, and what it can with the program zstd.
-ZSTD_ARCHIVES = (".tar.zst", ".tzst")
 ARCHIVES = (
     *(".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".zip"),
     *ZSTD_ARCHIVES,

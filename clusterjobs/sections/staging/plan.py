@@ -8,13 +8,11 @@ files into your file system".
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from clusterjobs.clusters.facts import BucketLink
 from clusterjobs.sections.context import Context
-from clusterjobs.sections.files.plan import Input, check_data_paths, plan_inputs
+from clusterjobs.sections.files.plan import check_data_paths, plan_inputs
+from clusterjobs.sections.plan import DataSet, Staging
 from clusterjobs.sections.staging.checks import (
-    ZSTD_ARCHIVES,
     check_data,
     check_overlaps,
     check_own_folders,
@@ -22,46 +20,6 @@ from clusterjobs.sections.staging.checks import (
 )
 from clusterjobs.spec.keys.staging import Data
 from clusterjobs.spec.references import expanding, show
-
-
-class DataSet(NamedTuple):
-    """One data set. `verify`: what is compared before an existing copy is used.
-
-    `linked`: the file system shows the bucket's files; the job only preloads them.
-    """
-
-    source: str
-    target: str
-    per_node: bool
-    linked: bool
-    unpack: bool
-    verify: str
-    overwrite: bool
-
-
-class Staging(NamedTuple):
-    """The required inputs, the data to copy, and the links that file systems need."""
-
-    inputs: tuple[Input, ...]
-    data: tuple[DataSet, ...]
-    links: tuple[BucketLink, ...]
-
-    @property
-    def needs_zstd(self) -> bool:
-        """Whether an archive is unpacked by the program zstd, which nodes may lack."""
-        return any(one.unpack and one.source.lower().endswith(ZSTD_ARCHIVES) for one in self.data)
-
-    @property
-    def programs(self) -> tuple[str, ...]:
-        """The programs that it runs on the nodes; stage.py imports the last two by name."""
-        copied = [one for one in self.data if not one.linked]
-        needed = {
-            "preload.py": any(one.linked for one in self.data),
-            "stage.py": bool(copied),
-            "stage_s3.py": any(one.source.startswith("s3://") for one in copied),
-            "stage_archive.py": any(one.unpack for one in copied),
-        }
-        return tuple(name for name, is_needed in needed.items() if is_needed)
 
 
 def plan(context: Context) -> Staging:

@@ -7,9 +7,8 @@ from typing import Any
 
 from clusterjobs.script import shell
 from clusterjobs.script.shell import ShellText
-from clusterjobs.sections.files.plan import Input
+from clusterjobs.sections.plan import DataSet, Input
 from clusterjobs.sections.rendering import Rendering
-from clusterjobs.sections.staging.plan import DataSet
 from clusterjobs.spec.references import variable
 
 _REQUIRE_ZSTD = ShellText(

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from clusterjobs.launchers import LAUNCHERS, Launcher
-from clusterjobs.sections.container.plan import Container
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.environment.forced import node_environment
 from clusterjobs.sections.files.plan import INTERPRETERS
 from clusterjobs.sections.job.directives import derived_srun_options
-from clusterjobs.sections.launch.plan import Launch
-from clusterjobs.sections.placement.plan import Placement
+from clusterjobs.sections.plan import Container, Launch, Placement, Step, Steps
 from clusterjobs.sections.steps.checks import check_steps
 from clusterjobs.slurm.options import Directive
 from clusterjobs.spec.experiment import Experiment
@@ -23,37 +20,6 @@ from clusterjobs.spec.keys.steps import Steps as WrittenSteps
 _SECONDS_AT_THE_END = 60  # for a step with `when: always`: the nodes are idle meanwhile
 _SCRIPT = re.compile(r"[\w./][\w./-]{0,60}", re.ASCII)
 _SECONDS_TO_END = 30  # between SIGTERM and SIGKILL, as Slurm's KillWait
-
-
-class Step(NamedTuple):
-    """A command that runs once per job, once on every node, or on all ranks (`per`).
-
-    `name`: in the log; "" for a plain command, which the script runs without a message. `inside`:
-    in the job's container. `launcher`: what starts the ranks. `srun_options`: those of a step per
-    rank. `timeout_seconds`, `min_bus_bandwidth` (GB/s): 0 for none.
-    """
-
-    words: tuple[str, ...]
-    per: str = "job"
-    name: str = ""
-    inside: bool = False
-    launcher: Launcher | None = None
-    srun_options: tuple[Directive, ...] = ()
-    once: bool = False
-    timeout_seconds: int = 0
-    min_bus_bandwidth: int = 0
-
-
-class Steps(NamedTuple):
-    """`after` follows a training that ended well, and `always` every end of an attempt.
-
-    `sidecars` run in parallel to the training and are stopped with it.
-    """
-
-    before: tuple[Step, ...]
-    after: tuple[Step, ...]
-    always: tuple[Step, ...]
-    sidecars: tuple[Step, ...]
 
 
 def plan(context: Context) -> Steps:

@@ -8,10 +8,9 @@ from clusterjobs.script import shell
 from clusterjobs.script.lines import WIDTH, command_text, once_per_node, program_text
 from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.launch.render import launch_text
-from clusterjobs.sections.plan import Plan
+from clusterjobs.sections.plan import Plan, Step
 from clusterjobs.sections.preflight.render import nccl_judge, nccl_watch
 from clusterjobs.sections.rendering import Rendering
-from clusterjobs.sections.steps.plan import Step
 
 
 def render(rendering: Rendering) -> dict[str, Any]:
