@@ -136,20 +136,17 @@ def check_srun(context: Context, by_pyxis: bool) -> None:
         **(_OWNED_BY_ROLES if has_roles else {}),
     }
     _check(context, "srun", own, owned)
-    _check_mpi_type(context, own.get("mpi"))
+    mpi = own.get("mpi")
+    if isinstance(mpi, str) and not _MPI_TYPE.fullmatch(mpi):
+        context.problem(
+            ("srun", "mpi"),
+            f"Slurm has no MPI type {mpi}",
+            "write pmix for Open MPI, pmi2 for MPICH and Intel MPI, or none",
+        )
 
 
 # Source: srun(1), --mpi, and Slurm's guide to MPI; `openmpi` was removed, `list` starts nothing.
 _MPI_TYPE = re.compile(r"pmix(_v\d+)?|pmi2|cray_shasta|none")
-
-
-def _check_mpi_type(context: Context, value: str | bool | None) -> None:
-    if isinstance(value, str) and not _MPI_TYPE.fullmatch(value):
-        context.problem(
-            ("srun", "mpi"),
-            f"Slurm has no MPI type {value}",
-            "write pmix for Open MPI, pmi2 for MPICH and Intel MPI, or none",
-        )
 
 
 def check_age(context: Context) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from clusterjobs.counted import counted
-from clusterjobs.errors import Problem
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.frameworks.base import Parallelism, Samples, Shape
 from clusterjobs.sections.context import Context
@@ -83,7 +82,8 @@ def plan_batch(context: Context) -> Samples | None:
     None also if the number of ranks is wrong.
     """
     batch, ranks = context.numbers.batch, context.parallelism.data
-    if batch is None or any(_is_of_the_shape(one) for one in context.diagnostics.problems):
+    wrong = {one.path.partition(".")[0] for one in context.diagnostics.problems if not one.warning}
+    if batch is None or wrong & {"nodes", "gpus_per_node", "ranks_per_node", "parallel"}:
         return None
     micro, accumulation, total = batch.micro, batch.accumulation, batch.global_
     if total is None:
@@ -111,11 +111,6 @@ def plan_batch(context: Context) -> Samples | None:
             f"accumulation: {steps}, or remove one of the three",
         )
     return Samples(micro, steps, total) if steps else None
-
-
-def _is_of_the_shape(problem: Problem) -> bool:
-    keys = ("nodes", "gpus_per_node", "ranks_per_node", "parallel")
-    return problem.path.partition(".")[0] in keys and not problem.warning
 
 
 def _quotient(context: Context, name: str, total: int, other: str, number: int) -> int | None:

@@ -1,6 +1,5 @@
 """Whether a job can use the NeuronCores of its nodes (Trainium, Inferentia2).
 
-Knows what Slurm and torch-neuronx do with them; it must not know other accelerators.
 Source: AWS Neuron documentation; torch-neuronx, which reads the ranks only if torchrun sets them.
 """
 

@@ -1,11 +1,6 @@
-"""GPUs, ranks and CPUs of a node: what a job, or a point of a pack, has of it.
-
-It knows the spec and the node's type; it must not know partitions.
-"""
+"""GPUs, ranks and CPUs of a node: what a job, or a point of a pack, has of it."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from clusterjobs.clusters.facts import NodeType
 from clusterjobs.counted import counted
@@ -14,10 +9,6 @@ from clusterjobs.launchers import LAUNCHERS
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.placement.gpu_requests import gpus_wanted
 from clusterjobs.spec.experiment import Experiment
-
-if TYPE_CHECKING:
-    pass
-
 
 # ------------------------------------------------------------------ packing
 #

@@ -59,12 +59,12 @@ def _find_partition(context: Context) -> Partition | None:
 def _candidates(facts: ClusterFacts, gpus: int | None) -> tuple[str, list[Partition]]:
     """The partitions that a spec without `queue` can mean, and what they have in common."""
     kind = "queue without GPUs" if gpus == 0 else "GPU queue"
-    fitting = [one for one in facts.partitions if _has_gpus(one) is (gpus != 0)]
+    fitting = [
+        one
+        for one in facts.partitions
+        if any(group.node_type.gpus for group in one.node_groups) is (gpus != 0)
+    ]
     return (kind, fitting) if fitting else ("queue", list(facts.partitions))
-
-
-def _has_gpus(partition: Partition) -> bool:
-    return any(group.node_type.gpus for group in partition.node_groups)
 
 
 def default_queue(facts: ClusterFacts, gpus: int | None) -> str | None:

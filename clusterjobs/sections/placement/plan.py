@@ -56,13 +56,10 @@ def plan_training_nodes(context: Context) -> int:
             f"nodes: {taken + 1} at least",
         )
     elif taken:
-        reason = f"{counted(spec.nodes, 'node')} without those of {_listed(spec)}"
+        roles = ", ".join(f"{name} ({one.nodes})" for name, one in spec.roles.items())
+        reason = f"{counted(spec.nodes, 'node')} without those of {roles}"
         context.record("training_nodes", left, reason)
     return max(1, left)
-
-
-def _listed(experiment: Experiment) -> str:
-    return ", ".join(f"{name} ({one.nodes})" for name, one in experiment.roles.items())
 
 
 def plan(context: Context) -> Placement:
