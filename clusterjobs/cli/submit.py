@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterjobs.api import load
-from clusterjobs.cli.summary import run_summary
 from clusterjobs.console.options import strict_option, submit_options
 from clusterjobs.console.show import print_json, show_problems
+from clusterjobs.runs.summary import run_summary
 
 if TYPE_CHECKING:
     from clusterjobs.runs.run import Run

@@ -1,17 +1,13 @@
-"""A short summary of a plan, printed after a render."""
+"""A short summary of a run, printed after a render."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from clusterjobs.console.show import table
 from clusterjobs.counted import counted
+from clusterjobs.runs.run import Run
 from clusterjobs.sections.plan import Plan
 from clusterjobs.slurm.time import in_words, seconds_of
 from clusterjobs.spec.references import show
-
-if TYPE_CHECKING:
-    from clusterjobs.runs.run import Run
 
 
 def summary(plan: Plan) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from clusterjobs.catalog.prices import Price, all_prices
-from clusterjobs.cli import described_tables
 from clusterjobs.clusters.parallelcluster.detect import at, text
 from clusterjobs.clusters.parallelcluster.overview import (
     NodesRow,
@@ -21,6 +20,7 @@ from clusterjobs.clusters.parallelcluster.overview import (
 from clusterjobs.clusters.parallelcluster.slurm_nodes import slurm_partitions
 from clusterjobs.console.show import table
 from clusterjobs.errors import InputError
+from clusterjobs.runs import described_tables
 from clusterjobs.runs.clusters import AnyCluster, Config, Described, NamedCluster
 
 

@@ -1,0 +1,158 @@
+"""A plan as text and as data: all values with their reasons, and the points of a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from clusterjobs.console.show import printable, table
+from clusterjobs.frameworks.arguments import argument_key
+from clusterjobs.plugins import BLOCKS
+from clusterjobs.runs.run import Run, point_rows, shown
+from clusterjobs.runs.summary import summary
+from clusterjobs.script.shell import quote
+from clusterjobs.sections.launch.render import argument_groups
+from clusterjobs.sections.plan import Plan, Role
+from clusterjobs.sections.roles.plan import role_data
+from clusterjobs.spec.effective import Value, shown_value, single_values
+from clusterjobs.spec.references import show
+
+
+def plan_text(run: Run) -> str:
+    """The plan as tables of values and reasons."""
+    plan, (job,) = run.plan, run.planned_jobs
+    sections = [summary(plan), *(text for one in BLOCKS.values() for text in one.text(job))]
+    merged: list[_Row] = [(one.name, shown_value(one.value), one.origin) for one in _merged(run)]
+    first = [("not from the spec itself", merged)] if merged else []
+    for title, rows in [*first, *_sections(plan)]:
+        cells = [[f"  {name}", str(value), reason] for name, value, reason in rows]
+        sections.append(f"{title}\n{table(cells)}")
+    return "\n\n".join(sections)
+
+
+_Row = tuple[str, str | int, str]
+
+
+def _merged(run: Run) -> list[Value]:
+    """The values from defaults, from files that the spec extends, and from `--set`."""
+    return [one for one in single_values(run.spec.merged) if one.role != "spec"]
+
+
+def _sections(plan: Plan) -> list[tuple[str, list[_Row]]]:
+    variables = plan.environment.variables
+    return [
+        ("derived", [(d.name, d.value, _with_source(d.reason, d.source)) for d in plan.derived]),
+        ("sbatch", [(f"--{d.name}", _flag(d.value), d.reason) for d in plan.job.directives]),
+        ("srun", [(f"--{d.name}", _flag(d.value), d.reason) for d in plan.launch.srun_options]),
+        (
+            "environment",
+            [(v.name, show(v.value), _with_source(v.reason, v.source)) for v in variables],
+        ),
+        ("command", list(_command(plan))),
+        *((f"role {role.name}", list(_role(role))) for role in plan.roles),
+    ]
+
+
+def _role(role: Role) -> Iterator[_Row]:
+    yield _joined(role.words), "", f"roles.{role.name}.command"
+    for one in role.options:
+        yield f"--{one.name}", _flag(one.value), one.reason
+
+
+def _command(plan: Plan) -> Iterator[_Row]:
+    """Each argument with its values, and the key of the spec that it comes from."""
+    launch = plan.launch
+    if launch.prefix:
+        yield _joined(launch.prefix), "", "prefix"
+    program, *arguments = argument_groups(launch.words)
+    default = f"framework: {plan.job.framework}"
+    yield _joined(program), "", next(filter(None, map(launch.origins.get, program)), default)
+    for first, *values in arguments:
+        name, equals, value = first.partition("=")
+        origin = launch.origins.get(name) or launch.origins.get(argument_key(name))
+        yield show(name), _joined([value, *values] if equals else values), origin or default
+
+
+def _joined(words: Sequence[str]) -> str:
+    """Quoted as in job.sh."""
+    return " ".join(map(quote, words))
+
+
+def _flag(value: str | int | bool) -> str | int:
+    if value is True:
+        return ""
+    return show(value) if isinstance(value, str) else value
+
+
+def _with_source(reason: str, source: str) -> str:
+    return f"{reason} ({source})" if source else reason
+
+
+def plan_data(run: Run) -> dict[str, Any]:
+    """The plan as data. Names and structure are stable across versions."""
+    plan, (planned,) = run.plan, run.planned_jobs
+    job, placement, batch = plan.job, plan.placement, plan.batch
+    shape = placement.shape
+    return {
+        "name": job.name,
+        "cluster": job.cluster,
+        "partition": placement.partition,
+        "instance_type": placement.node_type.name,
+        "framework": job.framework,
+        "launcher": plan.launch.launcher.name,
+        "nodes": shape.nodes,
+        "ranks_per_node": shape.ranks_per_node,
+        "gpus_per_node": shape.gpus_per_node,
+        "world_size": shape.world_size,
+        "data_parallel": plan.parallelism.data,
+        "batch": batch
+        and {
+            "micro": batch.micro,
+            "accumulation": batch.accumulation,
+            "global": batch.global_,
+        },
+        "roles": [role_data(role) for role in plan.roles],
+        **{name: one.data(planned) for name, one in BLOCKS.items()},
+        "merged": [
+            {"name": one.name, "value": one.value, "origin": one.origin, "from": one.role}
+            for one in _merged(run)
+        ],
+        "sections": {
+            title: [
+                {"name": name, "value": value, "reason": reason} for name, value, reason in rows
+            ]
+            for title, rows in _sections(plan)
+        },
+    }
+
+
+# ------------------------------------------------------------------ points of a sweep
+
+
+def points_table(run: Run) -> str:
+    """The points of a sweep with their values and scripts."""
+    head, *rows = point_rows(run.tasks)
+    return table([[printable(cell) for cell in row] for row in (head, *rows)])
+
+
+def sweep_data(run: Run) -> dict[str, Any]:
+    """The points and scripts as data. Names and structure are stable across versions."""
+    files = zip(run.script_names, run.arrays, strict=True)
+    scripts = [
+        {"script": file, "points": len(one.table.points), "reason": one.reason}
+        for file, one in files
+    ]
+    return {"name": run.name, "scripts": scripts, "points": list(_points(run))}
+
+
+def _points(run: Run) -> Iterator[dict[str, Any]]:
+    for file, task in run.tasks:
+        point = task.point.point
+        yield {
+            "index": point.index,
+            "name": point.name,
+            "values": {key: shown(value) for key, value in point.values.items()},
+            "script": file,
+            "task": task.key,
+            "content": task.point.content,
+        }
