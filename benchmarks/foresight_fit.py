@@ -6,7 +6,7 @@ Prints the fitted constants, with their range over random halves of the publicat
 of each publication predicted by constants fitted to all others. `--write` stores the constants in
 clusterjobs/foresight/formulas/constants.json, and those fitted without each publication in
 tests/foresight/left_out.json. `--judge` fits nothing: it compares the constants as they are with
-the rows of another file, which has the columns of clusterjobs/foresight/formulas/published.csv.
+the rows of another file, which has the columns of benchmarks/published.csv.
 Needs scipy; takes a minute.
 """
 
@@ -24,14 +24,7 @@ from collections.abc import Iterable, Sequence
 
 from scipy.optimize import least_squares
 
-from clusterjobs.foresight.formulas import published as nearest
-from clusterjobs.foresight.formulas.constants import (
-    DATA_FILE,
-    Constants,
-    fitted_constants,
-    range_factors,
-)
-from clusterjobs.foresight.formulas.published import (
+from benchmarks.published_rows import (
     Error,
     Published,
     best_is_tied,
@@ -46,6 +39,13 @@ from clusterjobs.foresight.formulas.published import (
     read_rows,
     with_values,
 )
+from clusterjobs.foresight.formulas.constants import (
+    DATA_FILE,
+    Constants,
+    fitted_constants,
+    range_factors,
+)
+from clusterjobs.foresight.formulas.nearest import NEAREST_FILE
 from clusterjobs.foresight.formulas.speed import region
 
 LEFT_OUT_FILE = pathlib.Path(__file__).parents[1] / "tests/foresight/left_out.json"
@@ -222,7 +222,7 @@ def write_files(
     data["date"] = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     DATA_FILE.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     prepared = json.dumps(prepare(published()), ensure_ascii=False, separators=(",", ":"))
-    nearest.NEAREST_FILE.write_text(prepared + "\n", encoding="utf-8")
+    NEAREST_FILE.write_text(prepared + "\n", encoding="utf-8")
     left_out = {source: rounded(fitted) for source, fitted in without.items()}
     LEFT_OUT_FILE.write_text(json.dumps(left_out, indent=1) + "\n", encoding="utf-8")
 

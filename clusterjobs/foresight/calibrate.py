@@ -236,11 +236,7 @@ def calibrate(
     if as_json:
         print_json({**found._asdict(), "stored": str(file)})
     else:
-        click.echo(_summary(found))
+        memory = f"{found.peak_gib:.3g} GiB a GPU" if found.peak_gib else "no memory in the log"
+        click.echo(f"step {found.step_seconds:.3g} s (median of {found.steps} steps), {memory}")
         click.echo(f"stored in {file}")
     return 0
-
-
-def _summary(found: Measurement) -> str:
-    memory = f"{found.peak_gib:.3g} GiB a GPU" if found.peak_gib else "no memory in the log"
-    return f"step {found.step_seconds:.3g} s (median of {found.steps} steps), {memory}"

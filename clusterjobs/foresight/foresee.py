@@ -116,6 +116,7 @@ def rounded(number: float, digits: int = 5) -> float:
 def foresight_data(found: Foresight) -> dict[str, Any]:
     """The keys that a script may rely on; `cost` and `total_seconds` are null if unknown."""
     memory, speed = found.memory, found.speed
+    saves = found.saves
     return {
         "parameters": found.parameters,
         "memory_gib": {
@@ -136,7 +137,13 @@ def foresight_data(found: Foresight) -> dict[str, Any]:
         "nearest": [str(one) for one in speed.nearest] if speed else [],
         "total_seconds": _time_data(found),
         "cost": _cost_data(found),
-        "checkpoint": _checkpoint_data(found),
+        "checkpoint": {
+            "gib": rounded(saves.gib),
+            "save_seconds": range_data(saves.save_seconds),
+            "interval_seconds": range_data(saves.interval_seconds),
+            "best_interval_seconds": range_data(saves.best_interval),
+            "failure_rate": FAILURES.source,
+        },
         "measured": found.measured and found.measured.shown(),
     }
 
@@ -163,15 +170,4 @@ def _cost_data(found: Foresight) -> dict[str, Any] | None:
         "currency": "USD",
         "node_hours": range_data(found.cost.node_hours),
         "price": price._asdict(),
-    }
-
-
-def _checkpoint_data(found: Foresight) -> dict[str, Any]:
-    saves = found.saves
-    return {
-        "gib": rounded(saves.gib),
-        "save_seconds": range_data(saves.save_seconds),
-        "interval_seconds": range_data(saves.interval_seconds),
-        "best_interval_seconds": range_data(saves.best_interval),
-        "failure_rate": FAILURES.source,
     }

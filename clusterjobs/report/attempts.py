@@ -48,7 +48,13 @@ def split(records: Iterable[Window | Event]) -> tuple[Part, ...]:
     def close() -> None:
         nonlocal windows, events
         if windows or events:
-            parts.append(_part(attempt, windows, events))
+            counted = _with_counts(windows)
+            before_first = counted[0].step - (counted[0].steps or 0) if counted else 0
+            said = [one.step for one in events if one.kind == "resumed" and one.step is not None]
+            if said and counted and said[-1] < counted[0].step:
+                before_first = said[-1]
+                counted[0] = counted[0]._replace(steps=counted[0].step - before_first)
+            parts.append(Part(attempt, tuple(counted), tuple(events), before_first))
         windows, events = [], []
 
     for record in records:
@@ -65,16 +71,6 @@ def split(records: Iterable[Window | Event]) -> tuple[Part, ...]:
         windows.append(record)
     close()
     return tuple(parts)
-
-
-def _part(attempt: int, windows: Sequence[Window], events: Sequence[Event]) -> Part:
-    counted = _with_counts(windows)
-    before = counted[0].step - (counted[0].steps or 0) if counted else 0
-    said = [one.step for one in events if one.kind == "resumed" and one.step is not None]
-    if said and counted and said[-1] < counted[0].step:
-        before = said[-1]
-        counted[0] = counted[0]._replace(steps=counted[0].step - before)
-    return Part(attempt, tuple(counted), tuple(events), before)
 
 
 def _with_counts(windows: Sequence[Window]) -> list[Window]:

@@ -174,7 +174,19 @@ def scaling(runs: Sequence[Run]) -> Table | None:
     rows = []
     of_same = []
     for one, kind in zip(steady, kinds, strict=True):
-        rows.append(_scaling_row(base, one, kind))
+        value = efficiency(base, one)
+        text = share(value) if kind and value <= _POSSIBLE else "not comparable"
+        rows.append(
+            (
+                one.run.name,
+                str(one.gpus),
+                number(one.rate),
+                number(one.rate / one.gpus),
+                "-" if one.batch is None else number(round(one.batch)),
+                kind or "neither",
+                text,
+            )
+        )
         notes += _remarks(base, one, kind)
         if kind in ("base", "strong"):
             of_same.append(one)
@@ -201,20 +213,6 @@ def _kind(base: _Size, one: _Size) -> str:
         return "strong"
     per_gpu = one.batch / one.gpus
     return "weak" if abs(per_gpu * base.gpus - base.batch) <= _NEAR * base.batch else ""
-
-
-def _scaling_row(base: _Size, one: _Size, kind: str) -> tuple[str, ...]:
-    value = efficiency(base, one)
-    text = share(value) if kind and value <= _POSSIBLE else "not comparable"
-    return (
-        one.run.name,
-        str(one.gpus),
-        number(one.rate),
-        number(one.rate / one.gpus),
-        "-" if one.batch is None else number(round(one.batch)),
-        kind or "neither",
-        text,
-    )
 
 
 def efficiency(base: _Size, one: _Size) -> float:

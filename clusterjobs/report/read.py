@@ -185,8 +185,10 @@ def _in_folder(target: Target) -> Job:
     ranks, per_node = _derived(plan, "world_size"), _derived(plan, "ranks_per_node")
     nodes = ranks // per_node if ranks and per_node else None
     gpus_per_node = _derived(plan, "gpus_per_node")
+    point = plan.get("point")
+    name = point.get("name") if isinstance(point, dict) else plan.get("name")
     return Job(
-        name=target.point or _name(plan) or target.folder.name,
+        name=target.point or (name if isinstance(name, str) else "") or target.folder.name,
         job_id=target.folder.name,
         framework=str(plan.get("framework") or ""),
         nodes=nodes,
@@ -195,12 +197,6 @@ def _in_folder(target: Target) -> Job:
         attempts=tuple(map(_attempt, attempts)),
         point=_point(plan),
     )
-
-
-def _name(plan: dict[str, Any]) -> str:
-    point = plan.get("point")
-    name = point.get("name") if isinstance(point, dict) else plan.get("name")
-    return name if isinstance(name, str) else ""
 
 
 def _point(plan: dict[str, Any]) -> dict[str, str]:
@@ -247,15 +243,11 @@ def _with_plan(job: Job, planned: Planned) -> Job:
         model=found.model,
         layout=found.layout,
         gpu=found.gpu if is_gpu else None,
-        paid_nodes=_with_roles(job.nodes or shape.nodes, found),
+        paid_nodes=(job.nodes or shape.nodes)
+        + max(0, round(found.nodes.number) - found.layout.nodes),
         total_steps=_total_steps(found),
         price=_price(found, planned),
     )
-
-
-def _with_roles(nodes: int, found: Training) -> int:
-    """All nodes of the job. `nodes` train: those of the log, and not of the spec today."""
-    return nodes + max(0, round(found.nodes.number) - found.layout.nodes)
 
 
 def _total_steps(found: Training) -> int | None:

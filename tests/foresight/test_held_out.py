@@ -9,9 +9,7 @@ from __future__ import annotations
 import functools
 import pathlib
 
-from clusterjobs.foresight.formulas.constants import fitted_constants, range_factors
-from clusterjobs.foresight.formulas.memory import estimate_memory
-from clusterjobs.foresight.formulas.published import (
+from benchmarks.published_rows import (
     Error,
     Published,
     bias,
@@ -21,6 +19,8 @@ from clusterjobs.foresight.formulas.published import (
     quantile,
     read_rows,
 )
+from clusterjobs.foresight.formulas.constants import fitted_constants, range_factors
+from clusterjobs.foresight.formulas.memory import estimate_memory
 from clusterjobs.foresight.formulas.speed import region
 
 FILE = pathlib.Path(__file__).with_name("held_out.csv")

@@ -10,7 +10,6 @@ from clusterjobs.foresight.formulas.memory import (
     GIB,
     estimate_memory,
     memory_share,
-    peak_bytes,
     stage_parts,
     verdict_of,
     worst_rank,
@@ -32,8 +31,12 @@ def with_(**fields: Any) -> Layout:
     return BASE._replace(**fields)
 
 
+def peak_bytes(layout: Layout) -> float:
+    return worst_rank(MODEL, layout).parts.total
+
+
 def peak(**fields: Any) -> float:
-    return peak_bytes(MODEL, with_(**fields))
+    return peak_bytes(with_(**fields))
 
 
 @pytest.mark.parametrize(
@@ -126,7 +129,7 @@ def test_the_worst_stage_needs_as_much_as_any_between() -> None:
     for micro in (1, 8):
         layout = with_(pipeline=8, gpus=8, micro_batch=micro)
         between = max(stage_parts(MODEL, layout, stage).total for stage in range(8))
-        assert peak_bytes(MODEL, layout) >= between
+        assert peak_bytes(layout) >= between
 
 
 @pytest.mark.parametrize(
@@ -162,10 +165,10 @@ def test_gradients_that_fsdp_keeps_while_it_accumulates() -> None:
     """A model of 70B with tensor 4 measured 83 GiB on each GPU, most of it whole gradients."""
     each = with_(engine="fsdp", zero=3, gradient_sync="each")
     last = each._replace(gradient_sync="last")
-    added = peak_bytes(MODEL, last) - peak_bytes(MODEL, each)
+    added = peak_bytes(last) - peak_bytes(each)
     assert added == pytest.approx(1.06 * 4 * count_parameters(MODEL))
     once = last._replace(global_batch=32)
-    assert peak_bytes(MODEL, once) == peak_bytes(MODEL, once._replace(gradient_sync="each"))
+    assert peak_bytes(once) == peak_bytes(once._replace(gradient_sync="each"))
 
 
 def test_what_fsdp_may_keep_is_in_the_range_and_in_the_verdict() -> None:

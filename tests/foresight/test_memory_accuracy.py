@@ -11,6 +11,7 @@ import functools
 import statistics
 from collections.abc import Iterator
 
+from benchmarks.published_rows import Published, published
 from clusterjobs.foresight.formulas.memory import (
     GIB,
     RESERVED_PER_ALLOCATED,
@@ -18,7 +19,6 @@ from clusterjobs.foresight.formulas.memory import (
     estimate_memory,
     stage_parts,
 )
-from clusterjobs.foresight.formulas.published import Published, published
 
 OOM = "OOM"
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
+from benchmarks.published_rows import Published, published
 from clusterjobs.foresight.formulas.memory import (
     CONTEXT,
     GIB,
@@ -22,7 +23,6 @@ from clusterjobs.foresight.formulas.memory import (
     allocated_bytes,
 )
 from clusterjobs.foresight.formulas.memory_parts import rank_parameters
-from clusterjobs.foresight.formulas.published import Published, published
 from tests.foresight.test_memory_accuracy import OOM, error, kind, p90
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "foresight.md"

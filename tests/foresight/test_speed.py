@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterjobs.foresight.formulas.layouts import tied
+from benchmarks.published_rows import tied
 from clusterjobs.foresight.formulas.speed import Speed, estimate_speed
 from clusterjobs.models.gpus import find_gpu
 from clusterjobs.models.records import Experts, Layout, ModelShape, Network

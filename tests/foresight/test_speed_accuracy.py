@@ -11,9 +11,7 @@ import pathlib
 
 import pytest
 
-from clusterjobs.foresight.formulas import published as nearest
-from clusterjobs.foresight.formulas.constants import fitted_constants, range_factors
-from clusterjobs.foresight.formulas.published import (
+from benchmarks.published_rows import (
     Error,
     Published,
     best_is_tied,
@@ -22,10 +20,13 @@ from clusterjobs.foresight.formulas.published import (
     dense_rows,
     error,
     inside,
+    prepare,
     published,
     quantile,
     with_values,
 )
+from clusterjobs.foresight.formulas.constants import fitted_constants, range_factors
+from clusterjobs.foresight.formulas.nearest import NEAREST_FILE
 from clusterjobs.foresight.formulas.speed import region
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs/foresight.md"
@@ -78,8 +79,8 @@ def test_the_measured_best_layout_of_a_job_is_in_the_tie() -> None:
 
 
 def test_the_file_of_nearest_rows_is_made_of_the_published_rows() -> None:
-    text = nearest.NEAREST_FILE.read_text(encoding="utf-8")
-    assert json.loads(text) == nearest.prepare(published())
+    text = NEAREST_FILE.read_text(encoding="utf-8")
+    assert json.loads(text) == prepare(published())
 
 
 def test_the_table_of_the_page_is_the_measured_one() -> None:

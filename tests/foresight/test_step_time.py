@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.published_rows import published
 from clusterjobs.foresight.formulas.constants import fitted_constants
-from clusterjobs.foresight.formulas.published import published
 from clusterjobs.foresight.formulas.step import StepTime, slowest_stage, step_time
 from clusterjobs.models.flops import hardware_flops, model_flops
 from clusterjobs.models.gpus import find_gpu

@@ -164,12 +164,6 @@ def _virtual_sizes(
 TIE = 0.10
 
 
-def tied(seconds: Sequence[float]) -> list[bool]:
-    """For each layout of one job: is it within the model's error of the fastest?"""
-    best = min(seconds, default=0.0)
-    return [second <= best * (1 + TIE) for second in seconds]
-
-
 class Candidate(NamedTuple):
     """A layout on some nodes. `seconds` of a step; `share` of a GPU's memory that it needs.
 

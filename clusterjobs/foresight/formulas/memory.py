@@ -145,11 +145,6 @@ def whole_gradients(model: ModelShape, layout: Layout, stage: int) -> float:
     return 4 * rank_parameters(model, layout, stage).dense
 
 
-def peak_bytes(model: ModelShape, layout: Layout) -> float:
-    """Bytes in use on the rank that needs most, as nvidia-smi shows them."""
-    return worst_rank(model, layout).parts.total
-
-
 def memory_share(model: ModelShape, layout: Layout, gpu: Gpu) -> float:
     """The share of the GPU's memory that `verdict_of` judges.
 

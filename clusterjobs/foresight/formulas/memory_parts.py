@@ -59,15 +59,6 @@ def count_parameters(model: ModelShape) -> int:
     )
 
 
-def count_active(model: ModelShape) -> int:
-    """The parameters that one token uses: of the experts, `top_k`."""
-    if not model.experts:
-        return count_parameters(model)
-    layer = layer_parameters(model)
-    unused = layer.experts * (model.experts.number - model.experts.top_k) // model.experts.number
-    return count_parameters(model) - model.layers * unused
-
-
 def position_rows(model: ModelShape) -> int:
     """Rows of the table of learned positions; by default as many as tokens in a sequence."""
     if model.positions != "learned":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from clusterjobs.foresight.formulas.constants import fitted_constants, range_factors
-from clusterjobs.foresight.formulas.published import Nearest, nearest
+from clusterjobs.foresight.formulas.nearest import Nearest, nearest
 from clusterjobs.foresight.formulas.step import StepTime, step_time
 from clusterjobs.models.flops import hardware_flops, model_flops
 from clusterjobs.models.records import Gpu, Layout, ModelShape, Network, Range

@@ -59,12 +59,8 @@ def checkpoint_bytes(parameters: float, layout: Layout) -> float:
         per = 12.0
     else:
         per = 14.0
-    return parameters * (per - _moments_saved(layout.optimizer))
-
-
-def _moments_saved(optimizer: str) -> float:
-    """Bytes a parameter that an optimizer keeps less than Adam's two fp32 moments."""
-    return 8.0 - MOMENTS.get(optimizer, 8.0)
+    lighter = 8.0 - MOMENTS.get(layout.optimizer, 8.0)  # than Adam's two fp32 moments
+    return parameters * (per - lighter)
 
 
 def save_seconds(

@@ -169,7 +169,12 @@ class LogReader:
                     return False
                 continue
             if known.step == further.step:
-                self._found[place] = self._completed(known, further)
+                certain = {name: known.values[name] for name in known.values.keys() - self._guessed}
+                self._guessed = frozenset()
+                values = {**known.values, **further.values, **certain}
+                if "memory_gib" in further.values and "memory_gib" in known.values:
+                    values["memory_gib"] = max(one.values["memory_gib"] for one in (known, further))
+                self._found[place] = known._replace(values=values)
                 self._near = None if is_last else further  # or it starts again
                 return True
             if is_first:
@@ -181,14 +186,6 @@ class LogReader:
 
     def _last_places(self) -> range:
         return range(len(self._found) - 1, max(-1, len(self._found) - _NEAR), -1)
-
-    def _completed(self, known: Window, further: Window) -> Window:
-        certain = {name: known.values[name] for name in known.values.keys() - self._guessed}
-        self._guessed = frozenset()
-        values = {**known.values, **further.values, **certain}
-        if "memory_gib" in further.values and "memory_gib" in known.values:
-            values["memory_gib"] = max(one.values["memory_gib"] for one in (known, further))
-        return known._replace(values=values)
 
     def _with_near(self, window: Window) -> Window:
         """With what the program itself printed last, between this step and the one before.

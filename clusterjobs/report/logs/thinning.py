@@ -101,7 +101,11 @@ def _merged(
     windows = [one for one in group if isinstance(one, Window)]
     if len(windows) < 2:
         return group, 0
-    counts = _counts(windows, before)
+    gaps = [after.step - one.step for one, after in itertools.pairwise(windows)]
+    first = windows[0].step
+    # Without a step before it, the first window has as many steps as the second.
+    own = first - before if before is not None and before < first else min(gaps[0], first)
+    counts = [one.steps or gap for one, gap in zip(windows, [own, *gaps], strict=True)]
     paces = [pace(one) for one in windows]
     losses = [one.values.get("loss", 0.0) for one in windows]
     if max(paces) <= _SLOW * min(paces) and math.isfinite(sum(paces) + sum(losses)):
@@ -110,17 +114,6 @@ def _merged(
     pairs = zip(windows, measured, strict=True)
     impossible = sum(len(one.values) - len(other.values) for one, other in pairs)
     return _by_kind(measured, counts), impossible
-
-
-def _counts(windows: Sequence[Window], before: int | None) -> list[int]:
-    """The number of steps of each. `before`: the step before the first, if it is one.
-
-    Without it, the first has as many as the second.
-    """
-    gaps = [after.step - one.step for one, after in itertools.pairwise(windows)]
-    first = windows[0].step
-    own = first - before if before is not None and before < first else min(gaps[0], first)
-    return [one.steps or gap for one, gap in zip(windows, [own, *gaps], strict=True)]
 
 
 def _by_kind(windows: Sequence[Window], counts: Sequence[int]) -> list[Window]:

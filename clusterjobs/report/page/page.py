@@ -74,48 +74,46 @@ def page(runs: Sequence[Run], tables: Sequence[Table] = (), title: str = "") -> 
 
     The page compares the runs itself: a table of `comparison` is left out.
     """
-    runs = _with_own_names(runs)
-    plots = plots_of(runs)
-    style, uplot, own = ("\n".join(map(asset, names)) for names in (_STYLES, _UPLOT, _OWN))
-    licence = asset("uplot/LICENSE")  # its terms: in every copy of the code
-    script = f'/*\n{licence}*/\n{uplot}\n(() => {{\n"use strict";\n{own}\n}})();\n'
-    return (
-        _environment()
-        .get_template("page.html.j2")
-        .render(
-            title=title or (runs[0].name if len(runs) == 1 else f"{len(runs)} runs"),
-            policy=_policy(style, script),
-            style=Markup(style),
-            script=Markup(script),
-            data=Markup(plot_data(plots, len(runs))),
-            runs=[_run(run) for run in runs],
-            compared=side_by_side(runs) if len(runs) > 1 else None,
-            compared_notes=comparison(runs).notes if len(runs) > 1 else (),
-            tables=[_table(table) for table in tables if table.title != COMPARISON],
-            plots=[
-                {
-                    "plot": plot,
-                    "sentence": sentence(plot),
-                    "table": _table(values_table(plot)),
-                    "wide": plot.quantity == "loss",
-                }
-                for plot in plots
-            ],
-            not_plotted=max(0, len(runs) - MOST_RUNS),
-            most_runs=MOST_RUNS,
-        )
-    )
-
-
-def _with_own_names(runs: Sequence[Run]) -> list[Run]:
-    """With the job id behind names that several runs have."""
     count = Counter(run.name for run in runs)
-    return [
+    runs = [
         replace(run, name=f"{run.name} ({run.job_id})")
         if count[run.name] > 1 and run.job_id
         else run
         for run in runs
     ]
+    plots = plots_of(runs)
+    style, uplot, own = ("\n".join(map(asset, names)) for names in (_STYLES, _UPLOT, _OWN))
+    licence = asset("uplot/LICENSE")  # its terms: in every copy of the code
+    script = f'/*\n{licence}*/\n{uplot}\n(() => {{\n"use strict";\n{own}\n}})();\n'
+    style_hash, script_hash = (
+        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        for text in (style, script)
+    )
+    template = _environment().get_template("page.html.j2")
+    return template.render(
+        title=title or (runs[0].name if len(runs) == 1 else f"{len(runs)} runs"),
+        # Nothing may be loaded; only this style and this script count.
+        policy=f"default-src 'none'; style-src 'sha256-{style_hash}'; "
+        f"script-src 'sha256-{script_hash}'; base-uri 'none'; form-action 'none'",
+        style=Markup(style),
+        script=Markup(script),
+        data=Markup(plot_data(plots, len(runs))),
+        runs=[_run(run) for run in runs],
+        compared=side_by_side(runs) if len(runs) > 1 else None,
+        compared_notes=comparison(runs).notes if len(runs) > 1 else (),
+        tables=[_table(table) for table in tables if table.title != COMPARISON],
+        plots=[
+            {
+                "plot": plot,
+                "sentence": sentence(plot),
+                "table": _table(values_table(plot)),
+                "wide": plot.quantity == "loss",
+            }
+            for plot in plots
+        ],
+        not_plotted=max(0, len(runs) - MOST_RUNS),
+        most_runs=MOST_RUNS,
+    )
 
 
 def _run(run: Run) -> dict[str, Any]:
@@ -138,15 +136,3 @@ def _table(table: Table) -> dict[str, Any]:
     is_file_name = not table.title.replace(" ", "").isalpha()
     title = table.title if is_file_name else table.title[:1].upper() + table.title[1:]
     return {**table._asdict(), "title": title, "numeric": numeric}
-
-
-def _policy(style: str, script: str) -> str:
-    """Nothing may be loaded; only this style and this script count."""
-    style_hash, script_hash = (
-        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        for text in (style, script)
-    )
-    return (
-        f"default-src 'none'; style-src 'sha256-{style_hash}'; script-src 'sha256-{script_hash}'; "
-        "base-uri 'none'; form-action 'none'"
-    )

@@ -9,23 +9,22 @@ from __future__ import annotations
 
 import csv
 import functools
-import json
 import math
 import pathlib
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from math import log
 from typing import Any, NamedTuple
 
 from clusterjobs.foresight.formulas.constants import Constants
-from clusterjobs.foresight.formulas.layouts import tied
+from clusterjobs.foresight.formulas.layouts import TIE
+from clusterjobs.foresight.formulas.nearest import Nearest, coordinates, kind_of
 from clusterjobs.foresight.formulas.step import step_time
 from clusterjobs.models.flops import layer_weights, model_flops
 from clusterjobs.models.gpus import find_gpu
 from clusterjobs.models.records import Engine, Experts, Gpu, Layout, ModelShape, Network
 
-DATA_FILE = pathlib.Path(__file__).with_name("published.csv")
+ROWS_FILE = pathlib.Path(__file__).with_name("published.csv")
 
 ENGINES: dict[str, Engine] = {
     "mcore": "megatron-core",
@@ -65,7 +64,7 @@ class Published(NamedTuple):
 @functools.cache
 def published() -> tuple[Published, ...]:
     """All rows that name GPU, layout and batch."""
-    with DATA_FILE.open(encoding="utf-8", newline="") as lines:
+    with ROWS_FILE.open(encoding="utf-8", newline="") as lines:
         return tuple(read_rows(lines))
 
 
@@ -179,82 +178,20 @@ def _layout(row: dict[str, str]) -> Layout:
     )
 
 
-# The measurements nearest to a configuration: the reason to trust an estimate. They are read from a
-# small file made of published.csv, since `plan` must stay fast.
-NEAREST_FILE = pathlib.Path(__file__).with_name("nearest.json")
-
-# Added to the distance, which else counts factors: e (2.7) times the parameters is 1.
-OTHER_RECOMPUTATION = 1.0
-OTHER_ENGINE = 0.5
-OTHER_PRECISION = 0.5
-MIXTURE_OR_DENSE = 3.0
-
-
-class Nearest(NamedTuple):
-    """A published measurement: where it is from, what ran, and how fast."""
-
-    source: str
-    url: str
-    configuration: str
-    step_seconds: float
-    tokens_per_second_per_gpu: float
-    mfu: float
-
-    def __str__(self) -> str:
-        return f"{self.configuration}: MFU {self.mfu:.0%} ({self.source})"
-
-
-def nearest(model: ModelShape, layout: Layout, gpu: Gpu, count: int = 3) -> tuple[Nearest, ...]:
-    """The nearest rows of the same family of GPUs."""
-    here = _coordinates(model, layout)
-    kind = _kind(model, layout)
-    rows = _rows().get(gpu.family, [])
-    ordered = sorted(rows, key=lambda row: _distance(here, kind, row))
-    return tuple(Nearest(*row["nearest"]) for row in ordered[:count])
-
-
 def prepare(rows: Iterable[Published]) -> dict[str, list[dict[str, Any]]]:
-    """The content of the file: each configuration once, by family of GPUs."""
+    """The content of nearest.json: each configuration once, by family of GPUs."""
     prepared: dict[str, list[dict[str, Any]]] = {}
     seen = set()
     for row in rows:
         if row.use != "time" or not row.step_seconds:
             continue
-        at, kind = _coordinates(row.model, row.layout), _kind(row.model, row.layout)
+        at, kind = coordinates(row.model, row.layout), kind_of(row.model, row.layout)
         key = (row.source, *at, *kind)
         if key not in seen:
             seen.add(key)
             entry = {"at": at, "kind": kind, "nearest": list(_of_row(row, row.step_seconds))}
             prepared.setdefault(row.gpu.family, []).append(entry)
     return prepared
-
-
-@functools.cache
-def _rows() -> dict[str, list[dict[str, Any]]]:
-    rows: dict[str, list[dict[str, Any]]] = json.loads(NEAREST_FILE.read_text(encoding="utf-8"))
-    return rows
-
-
-def _coordinates(model: ModelShape, layout: Layout) -> list[float]:
-    coordinates = (
-        log(model.layers * layer_weights(model)),
-        log(model.sequence),
-        log(layout.gpus) / 2,
-        log(layout.tensor * layout.pipeline),
-    )
-    return [round(value, 3) for value in coordinates]
-
-
-def _kind(model: ModelShape, layout: Layout) -> list[str]:
-    mixture = "experts" if model.experts else "dense"
-    return [layout.recompute, layout.engine, layout.precision, mixture]
-
-
-def _distance(here: list[float], kind: list[str], row: dict[str, Any]) -> float:
-    weights = (OTHER_RECOMPUTATION, OTHER_ENGINE, OTHER_PRECISION, MIXTURE_OR_DENSE)
-    factors = sum(abs(a - b) for a, b in zip(here, row["at"], strict=True))
-    kinds = zip(weights, kind, row["kind"], strict=True)
-    return float(factors + sum(weight for weight, a, b in kinds if a != b))
 
 
 def _of_row(row: Published, seconds: float) -> Nearest:
@@ -363,3 +300,9 @@ def _measured_best_is_tied(layouts: dict[Layout, list[Error]]) -> bool:
         measured.append(seconds)
         predicted.append(seconds * math.exp(statistics.median(e.log_ratio for e in errors)))
     return tied(predicted)[measured.index(min(measured))]
+
+
+def tied(seconds: Sequence[float]) -> list[bool]:
+    """For each layout of one job: is it within the model's error of the fastest?"""
+    best = min(seconds, default=0.0)
+    return [second <= best * (1 + TIE) for second in seconds]
