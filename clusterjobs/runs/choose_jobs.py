@@ -294,8 +294,6 @@ def _is_own(job: Queued) -> bool:
 # ------------------------------------------------------------------ log choice
 #
 # Which job's log `clusterjobs logs SPEC [POINT|JOB_ID]` prints.
-#
-# It reads folders and asks Slurm; it
 
 
 _MOST_POINTS = 20  # in a message

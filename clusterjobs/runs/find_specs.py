@@ -1,7 +1,4 @@
-"""Finds the specs below folders of many users, whatever else is there.
-
-Knows folders, links and the first look at a file; it must not know how a spec is rendered.
-"""
+"""Finds the specs below folders of many users, whatever else is there."""
 
 from __future__ import annotations
 

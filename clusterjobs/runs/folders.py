@@ -63,7 +63,7 @@ def read_plan(path: pathlib.Path) -> dict[str, Any]:
 # The folders of a sweep's points and of their jobs, and what a point is known by.
 #
 # A point is known by its digest, the last part of its name: its index moves when the spec is
-# extended. This module reads folders; it
+# extended.
 
 
 def digest_of(name: str) -> str:

@@ -1,7 +1,4 @@
-"""Finds the last step and the last metric in a job's log.
-
-It knows the formats of log lines, and reads the end of a log; it must not know jobs.
-"""
+"""Finds the last step and the last metric in a job's log."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Reads the specs that a spec needs, and those that they need, into a graph.
-
-It knows their files; it must not know the jobs that were submitted.
-"""
+"""Reads the specs that a spec needs, and those that they need, into a graph."""
 
 from __future__ import annotations
 

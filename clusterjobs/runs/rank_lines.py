@@ -6,7 +6,7 @@
     torchrun --tee            `[default3]:text`, the number on its node
     torch, of an exception    `[rank3]: text`
 
-It knows text only; it must not know where a log is.
+A line without a label is of no known rank.
 """
 
 from __future__ import annotations
@@ -124,8 +124,6 @@ class RankFilter:
 # ------------------------------------------------------------------ rank labels
 #
 # How the lines of a job's log name their ranks: from the job's plan.json and its launcher.
-#
-# It reads plan.json; it
 
 
 class RankChoice(NamedTuple):

@@ -1,7 +1,4 @@
-"""The records of a job: attempts.jsonl, whose schema is attempt.py's, and data.jsonl.
-
-It knows what a job's folder says about its attempts; it must not know Slurm.
-"""
+"""The records of a job: attempts.jsonl, whose schema is attempt.py's, and data.jsonl."""
 
 from __future__ import annotations
 

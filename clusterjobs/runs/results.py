@@ -1,7 +1,4 @@
-"""result.json, which a point's program writes to $CLUSTERJOBS_RESULT: numbers and texts by name.
-
-It knows the file; it must not know which point it is of.
-"""
+"""result.json, which a point's program writes to $CLUSTERJOBS_RESULT: numbers and texts by name."""
 
 from __future__ import annotations
 

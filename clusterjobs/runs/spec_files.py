@@ -1,7 +1,4 @@
-"""Reads a spec with everything below it: defaults, the files that it extends, its cluster.
-
-It knows where these files are; it must not know what is in them.
-"""
+"""Reads a spec with everything below it: defaults, the files that it extends, its cluster."""
 
 from __future__ import annotations
 

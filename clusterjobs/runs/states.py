@@ -1,7 +1,4 @@
-"""The state of every point of a sweep: from its folders, the submissions, and Slurm's queue.
-
-This module reads folders; it must not run commands.
-"""
+"""The state of every point of a sweep: from its folders, the submissions, and Slurm's queue."""
 
 from __future__ import annotations
 
@@ -296,8 +293,6 @@ def counts_in_words(states: Iterable[PointState]) -> str:
 # ------------------------------------------------------------------ jobs
 #
 # The names, states and jobs of a sweep's points, for `logs`, `cancel` and `run`.
-#
-# It reads the sweep's folder; it
 
 
 _INDEX = re.compile("[0-9]{1,9}-")  # what begins the name of a point

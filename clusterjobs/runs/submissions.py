@@ -1,7 +1,7 @@
 """The record of all calls of sbatch by `submit`: `submissions.jsonl` in the folder of a sweep.
 
 Each line is one call of sbatch. It is written twice: before the call, as an intent without a job
-id, and after it. This module must not know Slurm, nor the states of points.
+id, and after it.
 """
 
 from __future__ import annotations

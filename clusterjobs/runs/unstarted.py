@@ -20,8 +20,6 @@ from clusterjobs.slurm.queue import shown_job
 # ------------------------------------------------------------------ unmet needs
 #
 # Explains from the records of needed jobs why a job never started.
-#
-# It reads the records of submissions and of jobs; it
 
 
 _COMPLETED, _CANCELLED = "completed", "cancelled"

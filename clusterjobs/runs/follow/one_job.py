@@ -1,7 +1,4 @@
-"""Follows one job to its end: why it waits, its log as it grows, how it ended.
-
-It must not know how a job is chosen or submitted.
-"""
+"""Follows one job to its end: why it waits, its log as it grows, how it ended."""
 
 from __future__ import annotations
 
@@ -74,8 +71,6 @@ class PolledQueue:
 # ------------------------------------------------------------------ job end
 #
 # How a job ended: from the records in its folder, and from what Slurm still knows.
-#
-# It reads files; it
 
 
 COMPLETED = 0

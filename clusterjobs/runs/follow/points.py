@@ -1,7 +1,4 @@
-"""Follows the points of a sweep, or the tasks of an array: a line for each change of a state.
-
-It must not know how they are chosen or submitted.
-"""
+"""Follows the points of a sweep, or the tasks of an array: a line for each change of a state."""
 
 from __future__ import annotations
 
@@ -132,8 +129,6 @@ def _in_words(state: PointState) -> str:
 # ------------------------------------------------------------------ array tasks
 #
 # The tasks of a plain array of jobs, `sbatch: {array: 0-99}`, while they are followed.
-#
-# It reads the folders of tasks that have ended; it
 
 
 class ArrayTasks:

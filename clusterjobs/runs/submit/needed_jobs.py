@@ -1,7 +1,4 @@
-"""The states of the jobs of a spec that others need, with or without a sweep.
-
-It knows where their folders and the record of submissions are; it must not submit.
-"""
+"""The states of the jobs of a spec that others need, with or without a sweep."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Submits the missing jobs that a spec needs, in order, with Slurm's dependencies.
-
-It knows the order and what is waited for; it must not know how one spec is submitted.
-"""
+"""Submits the missing jobs that a spec needs, in order, with Slurm's dependencies."""
 
 from __future__ import annotations
 

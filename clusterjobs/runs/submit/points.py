@@ -1,7 +1,4 @@
-"""Submits the points of a sweep that have no result yet: one call of sbatch for each array.
-
-It knows which points are submitted, and in which calls; it must not know how they are rendered.
-"""
+"""Submits the points of a sweep that have no result yet: one call of sbatch for each array."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Calls sbatch with a record in submissions.jsonl: the intent before, the job's id afterwards.
 
 So a crash in between loses no job, and starts no point twice: the intent's token is in the job's
-comment. This module must not know what is submitted.
+comment.
 """
 
 from __future__ import annotations
