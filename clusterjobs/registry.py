@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import operator
 import pathlib
 import sys
 from collections.abc import Iterator, Mapping
@@ -29,7 +30,7 @@ class _EntryPoint(NamedTuple):
 
     def load(self) -> object:
         module, _, name = self.value.partition(":")
-        return getattr(importlib.import_module(module), name)
+        return operator.attrgetter(name)(importlib.import_module(module))
 
 
 class Registry(Mapping[str, _Kind]):
@@ -112,11 +113,11 @@ def _all_entry_points() -> Mapping[str, Mapping[str, tuple[_EntryPoint, ...]]]:
     found: dict[str, dict[str, tuple[_EntryPoint, ...]]] = {}
     for package, file in files.items():
         group: dict[str, tuple[_EntryPoint, ...]] = {}
-        for line in file.read_text(encoding="utf-8").splitlines():
+        for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
             name, equals, value = (part.strip() for part in line.partition("="))
             if name.startswith("["):
                 group = found.setdefault(name.strip("[]"), {})
-            elif equals:
+            elif equals and not name.startswith("#"):
                 one = _EntryPoint(name, value.partition("[")[0].strip(), package)
                 group[name] = (*group.get(name, ()), one)
     return found
