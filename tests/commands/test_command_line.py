@@ -15,7 +15,8 @@ from collections.abc import Callable
 import click
 import pytest
 
-from clusterjobs.cli import main, render
+from clusterjobs import api
+from clusterjobs.cli import main
 
 CLUSTERJOBS = pathlib.Path(sys.executable).with_name("clusterjobs")
 SECRET = "hunter2-do-not-tell"
@@ -148,7 +149,7 @@ def test_a_failure_of_ours_exits_3_with_a_log_that_holds_no_value_of_the_spec(
         text = pathlib.Path("spec.yaml").read_text()
         raise RuntimeError(f"cannot make anything of {text}")
 
-    monkeypatch.setattr(render, "write_outputs", broken)
+    monkeypatch.setattr(api, "write_outputs", broken)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     outcome = clusterjobs("render", spec, "--set", f"args.x={SECRET}")
     assert outcome.code == 3
@@ -170,7 +171,7 @@ def test_a_failure_of_ours_without_a_place_for_the_log_is_told_all_the_same(
     def broken(*arguments: object) -> None:
         raise KeyError(SECRET)
 
-    monkeypatch.setattr(render, "write_outputs", broken)
+    monkeypatch.setattr(api, "write_outputs", broken)
     monkeypatch.setattr(tempfile, "tempdir", "/nowhere/at/all")
     outcome = clusterjobs("render", spec)
     assert outcome.code == 3
@@ -184,7 +185,7 @@ def test_ctrl_c_exits_130_without_a_traceback(
     def interrupted(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(render, "write_outputs", interrupted)
+    monkeypatch.setattr(api, "write_outputs", interrupted)
     outcome = clusterjobs("render", spec)
     assert (outcome.code, outcome.err.strip()) == (130, "stopped")
 
