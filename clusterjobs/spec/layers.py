@@ -5,13 +5,14 @@ Mappings merge by key; everything else replaces, except where a layer says that 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from clusterjobs.diagnostics import Locator
 from clusterjobs.errors import Location, Problem, did_you_mean
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.model import OptionModels, keys_below
+from clusterjobs.spec.model import OptionModels, SpecModel, keys_below
 from clusterjobs.yaml.document import Path, dotted, look_at
 
 # ------------------------------------------------------------------ added lists
@@ -27,12 +28,14 @@ def lists_to_add_to(option_models: OptionModels, framework: object = None) -> Li
     found = option_models.frameworks
     known = isinstance(framework, str) and framework in found
     models = [option_models.of_framework(framework)] if known else found.values()
-    return {
-        path: key.adds_to == "lines"
-        for model in (Experiment, *models)
-        for path, key in (keys_below(model) if model else {}).items()
-        if key.adds_to
-    }
+    return {path: lines for one in (Experiment, *models) if one for path, lines in _lists_in(one)}
+
+
+@functools.cache
+def _lists_in(model: type[SpecModel]) -> tuple[tuple[Path, bool], ...]:
+    return tuple(
+        (path, key.adds_to == "lines") for path, key in keys_below(model).items() if key.adds_to
+    )
 
 
 def read_words(

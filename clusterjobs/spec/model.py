@@ -91,7 +91,8 @@ class TopLevelKeys(SpecModel):
                 )
 
 
-def known_keys(model: type[SpecModel]) -> dict[str, Key | None]:
+@functools.cache
+def known_keys(model: type[SpecModel]) -> Mapping[str, Key | None]:
     """Name in the spec -> what is known of the key; None for a key without a `Key`."""
     return {
         field.alias or name: next((one for one in field.metadata if isinstance(one, Key)), None)

@@ -16,15 +16,15 @@ from clusterjobs.yaml.document import Path, dotted
 
 # Formats as documented by their issuers.
 _LOOKS = {
-    "an AWS access key": re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
-    "a Hugging Face token": re.compile(r"\bhf_[A-Za-z0-9]{30,}\b"),
-    "a GitHub token": re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_\w{40,})\b"),
-    "a W&B key": re.compile(r"\bwandb_v1_\w{40,}|(?i:wandb\w*key\W{1,4})[0-9a-f]{40}\b"),
-    "an API key": re.compile(r"\bsk-(?:proj-|ant-)?[A-Za-z0-9_-]{32,}"),
-    "a Slack token": re.compile(r"\bxox[abprs]-[A-Za-z0-9-]{20,}"),
-    "a private key": re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
+    "an AWS access key": r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
+    "a Hugging Face token": r"\bhf_[A-Za-z0-9]{30,}\b",
+    "a GitHub token": r"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_\w{40,})\b",
+    "a W&B key": r"\bwandb_v1_\w{40,}|(?i:wandb\w*key\W{1,4})[0-9a-f]{40}\b",
+    "an API key": r"\bsk-(?:proj-|ant-)?[A-Za-z0-9_-]{32,}",
+    "a Slack token": r"\bxox[abprs]-[A-Za-z0-9-]{20,}",
+    "a private key": r"-----BEGIN [A-Z ]*PRIVATE KEY-----",
 }
-_ANY_LOOK = re.compile("|".join(pattern.pattern for pattern in _LOOKS.values()))
+_ANY_LOOK = re.compile("|".join(_LOOKS.values()))
 _SECRET_NAME = re.compile(r"(?i)(?:api_?key|access_?key|secret|token|passw(?:or)?d)$")
 _RANDOM = re.compile(r"[A-Za-z0-9+/=_.~-]{20,}")
 _KEY_NAME, _LONG_KEY = re.compile(r"(?i)key$"), re.compile(r"[A-Za-z0-9]{32,}")
@@ -54,7 +54,7 @@ def _texts(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
 
 def _kind(path: Path, value: str) -> str | None:
     if len(value) >= 16 and _ANY_LOOK.search(value):
-        return next(kind for kind, pattern in _LOOKS.items() if pattern.search(value))
+        return next(kind for kind, pattern in _LOOKS.items() if re.search(pattern, value))
     name = _key_of(path).replace("-", "_")
     if _PASSWORD_NAME.search(name) and "${" not in value and "{{" not in value:
         return "a password"

@@ -36,10 +36,11 @@ def validate(
     framework = str(data.get("framework"))
     model = option_models.of_framework(framework)
     own = set(model.model_fields) if model else set()
+    fields = Experiment.model_fields
     launchers = {
         key: found
         for key in data
-        if key not in own and key not in Experiment.model_fields
+        if key not in own and key not in fields
         if (found := option_models.launchers.get(key))
     }
     further = {*own, *launchers}
@@ -61,9 +62,12 @@ def validate(
     reported = {problem.path for problem in problems}
     known = {**known_keys(Experiment), **(known_keys(model) if model else {})}
     known |= {key: option_models.key(key) for key in foreign}
-    with_null = {name for name, key in known.items() if key and key.allows_null}
-    required = {name: item for name, item in data.items() if name not in with_null}
-    nulls = [path for path in _nulls(required, ()) if dotted(path) not in reported]
+    nulls = [
+        path
+        for path in _nulls(data, ())
+        if not ((key := known.get(str(path[0]))) and key.allows_null)
+        if dotted(path) not in reported
+    ]
     problems += [_null_problem(path, source) for path in nulls]
     return Validated(experiment, options, of_launchers)
 
@@ -103,7 +107,8 @@ def _null_problem(path: Path, source: Locator) -> Problem:
 
 def _foreign_keys(data: Mapping[str, Any], own: set[str], option_models: OptionModels) -> list[str]:
     """The keys of other frameworks, which are imported only if a key is unknown."""
-    unknown = [key for key in data if key not in own and key not in Experiment.model_fields]
+    fields = Experiment.model_fields
+    unknown = [key for key in data if key not in own and key not in fields]
     models = option_models.frameworks.values() if unknown else ()
     known = {name for model in models if model for name in model.model_fields}
     return [key for key in unknown if key in known]

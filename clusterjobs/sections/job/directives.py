@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping
 
@@ -173,9 +174,9 @@ def _derived(
     if placement.exclusive:
         yield Directive("exclusive", True, "whole nodes: the network cards are not divided")
         yield Directive("mem", 0, "--exclusive alone leaves the default memory limit")
-    for name, key in known_keys(Experiment).items():
-        if key and key.directive and (value := getattr(experiment, name)) is not None:
-            yield Directive(key.directive, value, name)
+    for name, option in _directives_of_keys():
+        if (value := getattr(experiment, name)) is not None:
+            yield Directive(option, value, name)
     yield Directive("propagate", "NONE", "limits of the node, not of the calling shell: ulimit -s")
     output = "%x-%A_%a.out" if is_array(experiment) else "%x-%j.out"
     yield Directive("output", output, "beside where sbatch was called; always exists")
@@ -184,6 +185,12 @@ def _derived(
         yield Directive("requeue", True, "a lost node: it starts again, from its checkpoints")
     else:
         yield Directive("no-requeue", True, "without checkpoints it would start from nothing")
+
+
+@functools.cache
+def _directives_of_keys() -> tuple[tuple[str, str], ...]:
+    keys = known_keys(Experiment).items()
+    return tuple((name, key.directive) for name, key in keys if key and key.directive)
 
 
 def _gpu_request(experiment: Experiment, placement: Placement, reason: str) -> Iterator[Directive]:

@@ -7,12 +7,12 @@ from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.frameworks.base import Parallelism, Samples, Shape
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.model.checks import check_division
-from clusterjobs.spec.keys.model import Parallel
+from clusterjobs.spec.keys.model import Parallel, default_parallel
 
 
 def _supported_parallel(context: Context) -> Parallel:
     """`parallel` without the keys that the framework does not have; they are refused."""
-    parallel, defaults = context.numbers.parallel, Parallel()
+    parallel, defaults = context.numbers.parallel, default_parallel()
     foreign = {
         key: getattr(defaults, key)
         for key, value in parallel

@@ -4,6 +4,7 @@ A variable under `env:` can be forced, which sets a reserved one on purpose:
 `CUDA_VISIBLE_DEVICES: {value: "0,1", force: true, reason: one rank uses two GPUs}`.
 """
 
+import functools
 import re
 from typing import Annotated, Any
 
@@ -217,7 +218,7 @@ class EnvironmentKeys(TopLevelKeys):
                 "{container: {runtime: pyxis, image: /fsx/images/pytorch.sqsh}}"
             },
         ),
-    ] = Field(default_factory=Software)
+    ] = Field(default_factory=functools.cache(Software))
     setup: Annotated[
         commands.Code,
         Key(

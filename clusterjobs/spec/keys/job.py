@@ -1,5 +1,6 @@
 """The job as Slurm sees it: its name, limits, folder of logs, parameters and further options."""
 
+import functools
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
@@ -120,7 +121,7 @@ class JobKeys(TopLevelKeys):
             fixed_in_sweep=("the folders of all points are in one folder", "remove it"),
             see="#the-log-of-slurm",
         ),
-    ] = Field(default_factory=Logs)
+    ] = Field(default_factory=functools.cache(Logs))
     parameters: Annotated[
         dict[field_types.ParameterName, Annotated[Parameter, BeforeValidator(_parameter)]],
         Key(

@@ -3,6 +3,7 @@
 The plan checks whether the values fit each other.
 """
 
+import functools
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
@@ -143,6 +144,9 @@ class Batch(SpecModel):
     ] = None
 
 
+default_parallel = functools.cache(Parallel)
+
+
 class ModelKeys(TopLevelKeys):
     """What is trained, and how it is divided."""
 
@@ -178,7 +182,7 @@ class ModelKeys(TopLevelKeys):
             belongs_with=("size",),
             is_section=True,
         ),
-    ] = Field(default_factory=Parallel)
+    ] = Field(default_factory=default_parallel)
     batch: Annotated[
         Batch | None,
         Key(
