@@ -79,6 +79,12 @@ SECTIONS = (
     Section("files", plan_files, render_files),
 )
 
+# The order of their variables in lists of the templates: that of the script.
+PRINTED = (
+    *("job", "placement", "environment", "files", "checkpoints", "preflight", "staging"),
+    *("steps", "container", "launch", "restarts", "roles", "points"),
+)
+
 # Of the spec alone, before anything is planned.
 CHECKS_OF_THE_SPEC: tuple[Check, ...] = (check_parameters, check_secrets, check_literal_words)
 # Of all sections together.

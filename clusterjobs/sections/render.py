@@ -21,7 +21,7 @@ from clusterjobs.script.site.templates import (
     site_context,
     with_used_files,
 )
-from clusterjobs.sections.order import SECTIONS
+from clusterjobs.sections.order import PRINTED, SECTIONS
 from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.points.arrays import PointPlan, PointTable
 from clusterjobs.sections.rendering import Rendering
@@ -146,7 +146,8 @@ def template_context(plan: Plan, inputs: Inputs, table: PointTable | None = None
     if table:
         record, table = joined_records(table, inputs)
     rendering = Rendering(plan, inputs.spec[0], inputs.settings, inputs.templates, record, table)
-    texts = {one.name: one.render(rendering) for one in SECTIONS if one.render}
+    renders = {one.name: one.render for one in SECTIONS if one.render}
+    texts = {name: renders[name](rendering) for name in PRINTED}
     return {**texts, "site": site_context(inputs.templates)}
 
 

@@ -7,7 +7,7 @@ from inspect import get_annotations
 import pytest
 
 from clusterjobs.sections.context import Context
-from clusterjobs.sections.order import SECTIONS, Section
+from clusterjobs.sections.order import PRINTED, SECTIONS, Section
 from clusterjobs.sections.plan import Plan
 
 
@@ -20,3 +20,7 @@ def test_a_section_makes_the_record_that_the_context_declares(section: Section) 
 def test_every_record_of_the_plan_is_made_by_a_section() -> None:
     made = {one.name for one in SECTIONS} | {"parallelism", "batch", "derived", "warnings"}
     assert made - {"program"} == set(Plan._fields)
+
+
+def test_every_section_with_a_text_is_printed() -> None:
+    assert set(PRINTED) == {one.name for one in SECTIONS if one.render}
