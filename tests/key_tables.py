@@ -71,7 +71,8 @@ def _rows(name: str) -> Iterator[Row]:
         yield from _below(_model_at(name.removesuffix(".*")), "")
     else:
         module = importlib.import_module(f"clusterjobs.spec.keys.{name}")
-        yield from _below(getattr(module, f"{name.title()}Keys"), "")
+        own = getattr(module, f"{name.title()}Keys").__annotations__
+        yield from (row for row in _below(Experiment, "") if re.split(r"\W", row.path)[0] in own)
         if name == "job":
             yield Row("extends", EXTENDS, "none")
 

@@ -191,7 +191,7 @@ class Conf(SpecModel):
         Count | None, Key("seconds to wait for more nodes (c10d)", "30")
     ] = None
     close_timeout: Annotated[
-        Count | None, Key("seconds to wait when a rendezvous is closed (c10d)", "30")
+        Count | None, Key("seconds in which a rendezvous must close (c10d)", "30")
     ] = None
     heartbeat_timeout: Annotated[
         Count | None, Key("seconds for a heartbeat of a node (c10d)", "5")

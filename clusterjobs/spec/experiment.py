@@ -1,4 +1,5 @@
-"""The experiment spec: what a person may write. The keys of each section are in `keys/`.
+"""The experiment spec: what a person may write. The keys of each section are in `keys/`, in plain
+classes: a model of each would take pydantic time at every start.
 
 Whether values fit each other, the cluster or the framework is checked by the plan.
 """
@@ -17,9 +18,10 @@ from clusterjobs.spec.keys.roles import RolesKeys
 from clusterjobs.spec.keys.staging import StagingKeys
 from clusterjobs.spec.keys.steps import StepsKeys
 from clusterjobs.spec.keys.sweep import SweepKeys
+from clusterjobs.spec.model import TopLevelKeys
 
 
-class Experiment(  # pydantic lists the keys of the last base first
+class Experiment(  # the keys of the last base come first
     NeedsKeys,
     SweepKeys,
     ReportKeys,
@@ -34,6 +36,7 @@ class Experiment(  # pydantic lists the keys of the last base first
     LaunchKeys,
     PlacementKeys,
     JobKeys,
+    TopLevelKeys,
 ):
     """One experiment: where it runs, what it runs, and its sizes.
 

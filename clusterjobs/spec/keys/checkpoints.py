@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from clusterjobs.spec.field_types import Flag, Path
 from clusterjobs.spec.keys.staging import ExportTarget
-from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
+from clusterjobs.spec.model import Key, SpecModel
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
 
@@ -46,7 +46,7 @@ class Checkpoints(SpecModel):
     ] = None
 
 
-class CheckpointsKeys(TopLevelKeys):
+class CheckpointsKeys:
     """What the training saves."""
 
     checkpoints: Annotated[

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator
 from clusterjobs.spec import commands, field_types
 from clusterjobs.spec.field_types import plain
 from clusterjobs.spec.keys.container import Container
-from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
+from clusterjobs.spec.model import Key, SpecModel
 from clusterjobs.spec.reserved_names import FORCEABLE, environment_name
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
@@ -200,7 +200,7 @@ def _secrets(value: Any) -> Any:
     return {name: {} for name in value}
 
 
-class EnvironmentKeys(TopLevelKeys):
+class EnvironmentKeys:
     """The software and the variables of the ranks."""
 
     software: Annotated[

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field
 
 from clusterjobs.spec import field_types
 from clusterjobs.spec.keys.staging import ExportTarget
-from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
+from clusterjobs.spec.model import Key, SpecModel
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
 
@@ -78,7 +78,7 @@ class Parameter(SpecModel):
     ] = ()
 
 
-class JobKeys(TopLevelKeys):
+class JobKeys:
     """What Slurm and the person who submits a job are told."""
 
     name: Annotated[

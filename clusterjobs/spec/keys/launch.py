@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from clusterjobs.spec import commands, field_types
-from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
+from clusterjobs.spec.model import Key, SpecModel
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
 
@@ -21,7 +21,7 @@ class Ssh(SpecModel):
     ] = None
 
 
-class LaunchKeys(TopLevelKeys):
+class LaunchKeys:
     """The program of the ranks, and who starts it."""
 
     framework: Annotated[

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from clusterjobs.spec import field_types
 from clusterjobs.spec.field_types import Count, Flag
-from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
+from clusterjobs.spec.model import Key, SpecModel
 from clusterjobs.spec.references import as_text
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
@@ -147,7 +147,7 @@ class Batch(SpecModel):
 default_parallel = functools.cache(Parallel)
 
 
-class ModelKeys(TopLevelKeys):
+class ModelKeys:
     """What is trained, and how it is divided."""
 
     model: Annotated[

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from clusterjobs.spec import field_types
-from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
+from clusterjobs.spec.model import Key, SpecModel
 from clusterjobs.spec.references import has_variable
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
@@ -105,7 +105,7 @@ def _need(value: Any) -> Any:
     raise ValueError("expected the file of a spec: write prepare.yaml, or {job: 4711}")
 
 
-class NeedsKeys(TopLevelKeys):
+class NeedsKeys:
     """What this job waits for."""
 
     needs: Annotated[

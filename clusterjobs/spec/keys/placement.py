@@ -4,12 +4,12 @@ from typing import Annotated
 
 from clusterjobs.spec import field_types
 from clusterjobs.spec.field_types import Count, GpuCount
-from clusterjobs.spec.model import Key, TopLevelKeys
+from clusterjobs.spec.model import Key
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
 
 
-class PlacementKeys(TopLevelKeys):
+class PlacementKeys:
     """The cluster, and the job's share of it."""
 
     cluster: Annotated[

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator
 
 from clusterjobs.spec.field_types import Count
-from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
+from clusterjobs.spec.model import Key, SpecModel
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
 
@@ -67,7 +67,7 @@ class Preflight(SpecModel):
     ] = None
 
 
-class PreflightKeys(TopLevelKeys):
+class PreflightKeys:
     """What is checked before the training."""
 
     preflight: Annotated[

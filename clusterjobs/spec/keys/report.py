@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, model_validator
 
 from clusterjobs.spec import field_types
-from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
+from clusterjobs.spec.model import Key, SpecModel
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
 
@@ -109,7 +109,7 @@ class Report(SpecModel):
         return {name: value for name, value in found if value is not None}
 
 
-class ReportKeys(TopLevelKeys):
+class ReportKeys:
     """What is read from the log."""
 
     report: Annotated[

@@ -3,7 +3,7 @@
 from typing import Annotated, Literal
 
 from clusterjobs.spec.field_types import Budget, Seconds
-from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
+from clusterjobs.spec.model import Key, SpecModel
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
 
@@ -37,7 +37,7 @@ class Restarts(SpecModel):
     ] = None
 
 
-class RestartsKeys(TopLevelKeys):
+class RestartsKeys:
     """What happens after an attempt has ended."""
 
     restarts: Annotated[

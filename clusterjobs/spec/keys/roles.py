@@ -7,7 +7,7 @@ from pydantic import AfterValidator
 
 from clusterjobs.spec.commands import Command
 from clusterjobs.spec.field_types import Count, Port, Seconds
-from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
+from clusterjobs.spec.model import Key, SpecModel
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
 
@@ -55,7 +55,7 @@ class Role(SpecModel):
     ready_seconds: Annotated[Seconds, Key("the timeout for `port`", "1200")] = 600
 
 
-class RolesKeys(TopLevelKeys):
+class RolesKeys:
     """What runs on nodes that do not train."""
 
     roles: Annotated[

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from clusterjobs.spec.field_types import MAX_ITEMS, Count, Flag, Path, path, scalar_text
-from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
+from clusterjobs.spec.model import Key, SpecModel
 from clusterjobs.spec.references import has_variable, show, without_points
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
@@ -112,7 +112,7 @@ class Data(SpecModel):
     ] = None
 
 
-class StagingKeys(TopLevelKeys):
+class StagingKeys:
     """What is copied before the ranks start."""
 
     data: Annotated[

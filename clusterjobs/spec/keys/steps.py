@@ -6,7 +6,7 @@ from pydantic import BeforeValidator
 
 from clusterjobs.spec import commands, field_types
 from clusterjobs.spec.field_types import Count, Seconds
-from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
+from clusterjobs.spec.model import Key, SpecModel
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
 
@@ -105,7 +105,7 @@ class Step(SpecModel):
 Steps = tuple[Annotated[Step, BeforeValidator(_step)], ...]
 
 
-class StepsKeys(TopLevelKeys):
+class StepsKeys:
     """What runs beside the training."""
 
     before: Annotated[

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from clusterjobs.errors import did_you_mean
 from clusterjobs.spec import field_types
 from clusterjobs.spec.field_types import Count
-from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
+from clusterjobs.spec.model import Key, SpecModel
 from clusterjobs.spec.references import as_text
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
@@ -204,7 +204,7 @@ class Sweep(SpecModel):
     ] = None
 
 
-class SweepKeys(TopLevelKeys):
+class SweepKeys:
     """Runs with different values."""
 
     sweep: Annotated[
