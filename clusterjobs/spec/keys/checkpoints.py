@@ -28,7 +28,8 @@ class Checkpoints(SpecModel):
         Key(
             "how they are exported: `association` or `copy`",
             "copy",
-            default_is="an association if FSx for Lustre has one, otherwise a copy",
+            default_is="an association if the target is a bucket and the path on FSx for Lustre, "
+            "otherwise a copy",
         ),
     ] = None
     overwrite: Annotated[Flag, Key("replace files in `export` that were not exported", "true")] = (

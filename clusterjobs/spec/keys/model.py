@@ -60,6 +60,7 @@ class ModelOfConfig(Model):
             "a config.json in Hugging Face's format beside the spec; the other keys replace what "
             "it says",
             "config.json",
+            default_is="the first four keys are required without it",
             see="foresight.md#the-model",
         ),
     ]

@@ -13,10 +13,6 @@ from clusterjobs.spec.model import Key, SpecModel
 
 _EXAMPLE = "a number is ([0-9.]+), for example in 'name: ([0-9.]+)'"
 _LONGEST = 1000  # characters of a pattern
-NAMES = (
-    *("step", "seconds", "samples_per_second", "tokens_per_second", "loss", "validation_loss"),
-    *("learning_rate", "grad_norm", "loss_scale", "memory_gib"),
-)
 
 
 def compiled(value: str) -> re.Pattern[str]:
@@ -107,6 +103,9 @@ class Report(SpecModel):
         """Name -> pattern, of those that are given."""
         found = ((name, getattr(self, name)) for name in NAMES)
         return {name: value for name, value in found if value is not None}
+
+
+NAMES = tuple(name for name in Report.model_fields if name != "pattern")
 
 
 class ReportKeys:

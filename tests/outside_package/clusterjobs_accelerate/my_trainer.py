@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks.arguments import arguments_of, refuse_arguments, script_of
 from clusterjobs.frameworks.base import Framework, Program, Task
 from clusterjobs.spec.field_types import Count
-from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
 
 
 class Trainer(SpecModel):
-    """`steps`: the number of training steps."""
+    """The options of the trainer."""
 
-    steps: Count = 1000
+    steps: Annotated[Count, Key("the number of training steps", "500")] = 1000
 
 
-class Options(SpecModel):
+class Options(TopLevelKeys):
     """`trainer`: the options of the trainer."""
 
-    trainer: Trainer = Trainer()
+    trainer: Annotated[
+        Trainer, Key("the options of the trainer", "{steps: 500}", schedules=False)
+    ] = Trainer()
 
 
 class MyTrainer(Framework):
