@@ -1,4 +1,7 @@
-"""Runs or reads the job of a calibration, and makes a measurement of its log."""
+"""clusterjobs calibrate: measures a spec's layout in a short job, and stores what it found.
+
+The short job has the same layers and micro batch, few nodes and few steps.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ import datetime
 import math
 import pathlib
 import sys
-from collections.abc import Sequence
 
 import click
 
@@ -25,11 +27,6 @@ from clusterjobs.runs.write import write_outputs
 from clusterjobs.spec.load import Spec
 from clusterjobs.spec.references import as_text
 from clusterjobs.yaml.document import dotted
-
-# ------------------------------------------------------------------ short job
-#
-# Makes a short job of a spec: the same layers and micro batch, few nodes, few steps.
-
 
 TIME_LIMIT = "00:20:00"
 SUFFIX = "-calibration"
@@ -56,11 +53,6 @@ def short_settings(spec: Spec, job: Training, steps: int, nodes: int | None) -> 
     ]
     if experiment.batch and experiment.batch.accumulation is not None:
         settings.append(f"batch.accumulation={accumulation}")
-    return settings + _length(spec, job, steps, batch) + _own_folders(spec)
-
-
-def _length(spec: Spec, job: Training, steps: int, batch: int) -> list[str]:
-    """The program's own argument decides how long it runs."""
     found = steps_argument(spec.experiment)
     if found is None:
         raise one_problem(
@@ -74,25 +66,13 @@ def _length(spec: Spec, job: Training, steps: int, batch: int) -> list[str]:
         "samples": steps * batch,
         "tokens": steps * batch * job.model.sequence,
     }
-    return [f"{dotted(path)}={amount[unit]}"]
-
-
-def _own_folders(spec: Spec) -> list[str]:
-    """Checkpoints of the short job must never mix with those of the real one."""
-    wanted = spec.experiment.checkpoints
-    if wanted is None or SUFFIX in wanted.path:
-        return []
-    written = as_text(wanted.path)
-    if str(spec.merged.data.get("checkpoints", {}).get("path", "")).find("name }}") >= 0:
-        return []  # the name is part of the path
-    return [f"checkpoints.path={written.rstrip('/')}{SUFFIX}"]
-
-
-def short_run(spec: pathlib.Path, settings: Sequence[str], steps: int, nodes: int | None) -> Run:
-    """The short job. Raises InputError."""
-    whole = load_first(spec, settings)
-    more = short_settings(whole.spec, job_of(whole), steps, nodes)
-    return load_first(spec, [*settings, *more])
+    settings.append(f"{dotted(path)}={amount[unit]}")
+    # Its checkpoints must never mix with those of the real job.
+    if experiment.checkpoints and SUFFIX not in experiment.checkpoints.path:
+        path_of_real = as_text(experiment.checkpoints.path).rstrip("/")
+        if "name }}" not in str(spec.merged.data.get("checkpoints", {}).get("path", "")):
+            settings.append(f"checkpoints.path={path_of_real}{SUFFIX}")
+    return settings
 
 
 def job_of(run: Run) -> Training:
@@ -102,11 +82,6 @@ def job_of(run: Run) -> Training:
     if isinstance(found, Unknown):
         raise one_problem(found.why, run.spec.source.locate(()), hint=found.hint)
     return found
-
-
-def write(run: Run, output: pathlib.Path, force: bool) -> None:
-    """Write the files of the short job. Raises InputError."""
-    write_outputs(output, run.outputs(), force)
 
 
 def of_run(run: Run, output: pathlib.Path, force: bool) -> tuple[int, Measurement | None]:
@@ -121,16 +96,11 @@ def of_run(run: Run, output: pathlib.Path, force: bool) -> tuple[int, Measuremen
     own = [one for one in job_folders(logs) if one.plan.get("name") == run.plan.job.name]
     if not own:
         raise one_problem(f"the short job left no folder in {logs}", hint="see its log, and --log")
-    log = own[-1].path / "job.log"
-    return 0, _measurement(run, log)
+    return 0, measurement(run, own[-1].path / "job.log")
 
 
-def of_log(spec: pathlib.Path, settings: Sequence[str], log: pathlib.Path) -> Measurement:
-    """A measurement from the log of the job in the spec. Raises InputError."""
-    return _measurement(load_first(spec, settings), log)
-
-
-def _measurement(run: Run, log: pathlib.Path) -> Measurement:
+def measurement(run: Run, log: pathlib.Path) -> Measurement:
+    """A measurement from the log of the run. Raises InputError."""
     job = job_of(run)
     layout = job.layout
     found = read_run(log, run.planned_jobs[0])
@@ -149,15 +119,6 @@ def _measurement(run: Run, log: pathlib.Path) -> Measurement:
         datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
         f"{run.plan.job.cluster}: {job.nodes.node_type}",
     )
-
-
-def store_measurement(found: Measurement) -> pathlib.Path:
-    return store([found])
-
-
-# ------------------------------------------------------------------ command
-#
-# clusterjobs calibrate: measures a spec's layout in a short job, and stores what it found.
 
 
 _EXAMPLES = """\b
@@ -215,11 +176,13 @@ def calibrate(
     if log and (render or nodes):
         raise click.UsageError("--log reads a job that has run: remove --render and --nodes")
     if log:
-        found = of_log(spec, settings, log)
+        found = measurement(load_first(spec, settings), log)
     else:
-        run = short_run(spec, settings, steps, nodes)
+        whole = load_first(spec, settings)
+        more = short_settings(whole.spec, job_of(whole), steps, nodes)
+        run = load_first(spec, [*settings, *more])
         if render:
-            write(run, output, force)
+            write_outputs(output, run.outputs(), force)
             click.echo(f"submit it with: sbatch {output / 'job.sh'}")
             click.echo(
                 f"then: clusterjobs calibrate {spec} --log .../job.log, with its --set values"
@@ -232,7 +195,7 @@ def calibrate(
             click.echo("the short job did not complete: nothing is stored", err=True)
             return code or 1
         found = measured
-    file = store_measurement(found)
+    file = store(found)
     if as_json:
         print_json({**found._asdict(), "stored": str(file)})
     else:

@@ -80,7 +80,6 @@ def foresee(
 
 
 def saves_of(job: Training, parameters: int, step: Range | None) -> Saves:
-    """The job's checkpoints."""
     size = checkpoint_bytes(parameters, job.layout)
     seconds, note = save_seconds(size, job.layout.nodes, job.network.gbps, job.disk_rate)
     interval = step.times(job.save_steps) if step and job.save_steps else None
@@ -88,17 +87,11 @@ def saves_of(job: Training, parameters: int, step: Range | None) -> Saves:
     return Saves(size / GIB, seconds, job.save_steps, interval, best, note)
 
 
-# ------------------------------------------------------------------ data
-#
-# Foresight as data, for `--json`. Names and structure are stable across versions.
-
-
 OFFLOADED = "no time is given where states are offloaded to the host: too little is published"
 NO_NETWORK = "the speed of the network between the nodes is not known"
 
 
 def no_speed(found: Foresight) -> str:
-    """Why no time is given."""
     return OFFLOADED if found.job.layout.offload != "none" else NO_NETWORK
 
 
@@ -114,7 +107,10 @@ def rounded(number: float, digits: int = 5) -> float:
 
 
 def foresight_data(found: Foresight) -> dict[str, Any]:
-    """The keys that a script may rely on; `cost` and `total_seconds` are null if unknown."""
+    """Foresight as JSON data. Names and structure are stable across versions.
+
+    `cost` and `total_seconds` are null if unknown.
+    """
     memory, speed = found.memory, found.speed
     saves = found.saves
     return {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from clusterjobs.errors import Location, one_problem
@@ -62,7 +62,6 @@ def measured_key(job: Training) -> dict[str, Any]:
 
 
 def _layout_of(known: Measurement, job: Training) -> Layout:
-    """The layout of the measured run."""
     return job.layout._replace(gpus=known.gpus, global_batch=known.global_batch)
 
 
@@ -124,17 +123,16 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and 1e-9 < value < 1e12
 
 
-def store(measurements: Sequence[Measurement]) -> pathlib.Path:
-    """Append them to the user's own file, and return its path. Raises InputError."""
+def store(found: Measurement) -> pathlib.Path:
+    """Append it to the user's own file, and return its path. Raises InputError."""
     folder = user_folder()
     if folder is None:
         raise one_problem("there is no home folder to store the measurement in", hint="set HOME")
     file = folder / MEASUREMENTS_FILE
-    lines = "".join(json.dumps(one._asdict(), sort_keys=True) + "\n" for one in measurements)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with file.open("a", encoding="utf-8") as stream:
-            stream.write(lines)
+            stream.write(json.dumps(found._asdict(), sort_keys=True) + "\n")
     except OSError as error:
         raise one_problem(f"cannot write {file}: {error.strerror}") from None
     return file

@@ -214,7 +214,6 @@ def _two_lengths(found: Foresight, spec: Spec) -> tuple[int, int, str] | None:
 
 
 def bubble_share(found: Foresight) -> float:
-    """The share of the step that the pipeline's bubble takes."""
     layout = found.job.layout
     if layout.pipeline == 1:
         return 0.0

@@ -45,7 +45,6 @@ def _attention_flops(model: ModelShape) -> float:
 
 
 def _layer_flops(model: ModelShape) -> float:
-    """All layers, one token."""
     return model.layers * (2 * layer_weights(model) + _attention_flops(model))
 
 

@@ -62,7 +62,6 @@ class ConfigKeys:
         return value if isinstance(value, str) else ""
 
     def names(self, key: str) -> tuple[str, ...]:
-        """The texts of a list."""
         value = self._config.get(key)
         values = value if isinstance(value, list) else []
         return tuple(one for one in values if isinstance(one, str))
@@ -116,7 +115,6 @@ class Found(NamedTuple):
 
 
 def shape_of_config(config: Config) -> Found:
-    """The shape of the model that a config.json describes."""
     kind = config.get("model_type")
     if "text_config" in config and isinstance(config["text_config"], Mapping):
         what = "a model of text with images or sound: only its text_config is a transformer decoder"

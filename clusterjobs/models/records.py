@@ -132,7 +132,6 @@ class Layout(NamedTuple):
 
     @property
     def gradient_ranks(self) -> int:
-        """Ranks that share gradients."""
         return self.gpus // (self.tensor * self.pipeline)
 
     @property

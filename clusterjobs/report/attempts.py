@@ -271,27 +271,22 @@ def measured_parts(
     attempts: Sequence[AttemptPart], kept: Sequence[Kept], steady: Steady
 ) -> set[LostTime]:
     """The parts that the log and the records can show: without a value, these were 0 seconds."""
-    parts: set[LostTime] = set()
-    if any(one.queue_seconds is not None for one in attempts):
-        parts.add("queue")
-    if attempts and all(one.seconds is not None for one in attempts):
-        parts |= {"staging", "preflight"}
-        if are_timed(kept):
-            parts |= {"starting", "restart", "stalled"}
-    if steady.seconds is None:
-        return parts
+    has_steps = steady.seconds is not None
+    is_recorded = bool(attempts) and all(one.seconds is not None for one in attempts)
     values = {name for one in kept for window in one.kept for name in window.values}
     kinds = {event.kind for one in kept for event in one.part.events}
-    parts |= {"warm_up", "slow", "repeated"}
-    if "data_seconds" in values or {"forward_seconds", "backward_seconds"} <= values:
-        parts.add("data_wait")
-    if "skipped" in values:
-        parts.add("skipped")
-    if kinds & {"saving", "saved"}:
-        parts.add("saving")
-    if "validation" in kinds:
-        parts.add("validation")
-    return parts
+    has_waits = "data_seconds" in values or {"forward_seconds", "backward_seconds"} <= values
+    shown: tuple[tuple[bool, tuple[LostTime, ...]], ...] = (
+        (any(one.queue_seconds is not None for one in attempts), ("queue",)),
+        (is_recorded, ("staging", "preflight")),
+        (is_recorded and are_timed(kept), ("starting", "restart", "stalled")),
+        (has_steps, ("warm_up", "slow", "repeated")),
+        (has_steps and has_waits, ("data_wait",)),
+        (has_steps and "skipped" in values, ("skipped",)),
+        (has_steps and bool(kinds & {"saving", "saved"}), ("saving",)),
+        (has_steps and "validation" in kinds, ("validation",)),
+    )
+    return {part for is_shown, parts in shown if is_shown for part in parts}
 
 
 def _positive(lost: Mapping[LostTime, float]) -> dict[LostTime, float]:
@@ -299,7 +294,6 @@ def _positive(lost: Mapping[LostTime, float]) -> dict[LostTime, float]:
 
 
 def added(parts: Iterable[Mapping[LostTime, float]]) -> dict[LostTime, float]:
-    """The sum of several."""
     everything: defaultdict[LostTime, float] = defaultdict(float)
     for one in parts:
         for kind, seconds in one.items():

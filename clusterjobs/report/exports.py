@@ -24,7 +24,6 @@ SERIES: tuple[Quantity, ...] = (
 
 
 def report_data(runs: Sequence[Run], tables: Sequence[Table]) -> dict[str, Any]:
-    """All runs, and the tables that compare them."""
     return {
         "runs": [run_data(run) for run in runs],
         "tables": [table._asdict() for table in tables],

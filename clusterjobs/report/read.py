@@ -1,4 +1,4 @@
-"""Reads the log of a target, packed by gzip or not, block by block."""
+"""Reads the run of a target: its log, packed by gzip or not, its job's folder and its spec."""
 
 from __future__ import annotations
 
@@ -37,19 +37,15 @@ from clusterjobs.runs.training import CPU, Training, training_of
 from clusterjobs.sites.prices import HourlyPrice, price_of
 from clusterjobs.spec.keys.report import Report
 
-# ------------------------------------------------------------------ pattern limit
-#
-# Ends the search for a spec's pattern on a line on which it would take hours.
-#
-# Python's regular expressions have no limit of their own, but they notice signals.
-
-
 SECONDS = 2.0  # of processor time, so that a busy machine is no reason to stop
 _SHOWN = 60  # characters of the line
 
 
 class LimitedPattern:
-    """A format: the patterns of a spec, each line with a time limit."""
+    """A format: the patterns of a spec, each line with a time limit, since some would take hours.
+
+    Python's regular expressions have no limit of their own, but they notice signals.
+    """
 
     def __init__(self, own: OwnPattern) -> None:
         self._own = own
@@ -80,13 +76,6 @@ class LimitedPattern:
         )
 
 
-# ------------------------------------------------------------------ specs
-#
-# The specs of a command's targets, each read and planned once: a sweep may have a thousand points.
-#
-# A spec that cannot be planned today gives nothing, since its job may have run long ago.
-
-
 class Planned(NamedTuple):
     """What a spec says of its job today. `batch` of the spec; `sites` know the prices.
 
@@ -102,7 +91,10 @@ class Planned(NamedTuple):
 
 
 class Specs:
-    """Those that one command has read so far."""
+    """The specs of a command, each read and planned once: a sweep may have a thousand points.
+
+    A spec that cannot be planned today gives nothing, since its job may have run long ago.
+    """
 
     def __init__(self) -> None:
         self._patterns = functools.cache(_patterns)
@@ -152,11 +144,6 @@ def _planned_job(job: PlannedJob) -> Planned:
     )
 
 
-# ------------------------------------------------------------------ facts
-#
-# What is known of a run beside its log: the job's folder, and what its spec says today.
-
-
 _CHANGED = (
     "The spec has changed since this job was rendered: model, GPUs and price are those of today."
 )
@@ -165,7 +152,7 @@ _MOST = 10**9  # ranks and GPUs: beyond it, plan.json is damaged or hostile
 
 
 def job_of(target: Target, specs: Specs) -> Job:
-    """Whatever is known; nothing of it is needed."""
+    """What is known of a run beside its log: from the job's folder, and from its spec today."""
     job = _in_folder(target)
     planned = specs.planned(target.spec, target.point) if target.spec else None
     if planned is None:
@@ -236,6 +223,8 @@ def _with_plan(job: Job, planned: Planned) -> Job:
     if isinstance(found, Unknown):
         return job
     is_gpu = not found.gpu.name.startswith(CPU)
+    sizes = found.layout.global_batch, found.model.sequence
+    steps = found.length.steps_with(*sizes) if found.length else None
     return dataclasses.replace(
         job,
         batch=found.layout.global_batch,
@@ -245,15 +234,9 @@ def _with_plan(job: Job, planned: Planned) -> Job:
         gpu=found.gpu if is_gpu else None,
         paid_nodes=(job.nodes or shape.nodes)
         + max(0, round(found.nodes.number) - found.layout.nodes),
-        total_steps=_total_steps(found),
+        total_steps=round(steps) if steps is not None else None,
         price=_price(found, planned),
     )
-
-
-def _total_steps(found: Training) -> int | None:
-    if found.length is None:
-        return None
-    return round(found.length.steps_with(found.layout.global_batch, found.model.sequence))
 
 
 def _price(found: Training, planned: Planned) -> HourlyPrice | None:
@@ -277,7 +260,10 @@ def read_target(target: Target, specs: Specs, progress: Callable[[int], None]) -
 
     `progress` gets the bytes that were read so far.
     """
-    log = _metrics(target.log)
+    log, path = None, target.log
+    is_small_file = path and path.is_file() and path.stat().st_size <= _LARGEST
+    if path and path.suffix in _METRIC_FILES and is_small_file:
+        log = read_metrics(path.read_text(encoding="utf-8", errors="replace"))
     if log is None:
         blocks = _counted(blocks_of(target.log), progress)
         log = read_log(blocks, specs.formats(target.spec))
@@ -294,15 +280,6 @@ def _read(log: pathlib.Path, job: PlannedJob, folder: pathlib.Path | None) -> Ma
 
 
 READER = Reader("report", _read)
-
-
-def _metrics(path: pathlib.Path | None) -> Log | None:
-    """Of a file of metrics; None if it is a log."""
-    if path is None or path.suffix not in _METRIC_FILES or not path.is_file():
-        return None
-    if path.stat().st_size > _LARGEST:
-        return None
-    return read_metrics(path.read_text(encoding="utf-8", errors="replace"))
 
 
 def _counted(blocks: Iterator[bytes], progress: Callable[[int], None]) -> Iterator[bytes]:
@@ -352,16 +329,14 @@ class _Again(io.RawIOBase):
         return start or self._file.read(size)
 
 
-# ------------------------------------------------------------------ progress
-#
-# Progress on a terminal while long logs are read.
-
-
 _LONG = 256 << 20  # bytes; a shorter log is read in about a second
 
 
 def progress_for(target: Target) -> Callable[[int], None]:
-    """Gets the bytes that were read so far; prints nothing for a short log, or into a file."""
+    """Shows progress on a terminal, by the bytes that were read so far.
+
+    Prints nothing for a short log, or into a file.
+    """
     size = target.log.stat().st_size if target.log and target.log.is_file() else 0
     if size < _LONG or not sys.stderr.isatty():
         return lambda _: None

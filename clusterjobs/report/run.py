@@ -1,6 +1,6 @@
-"""A run as a reader wants it: all attempts of a job as one, with what was derived, and from what.
+"""The records of a run, which text, JSON, pages and comparisons show.
 
-These records are what text, JSON, pages and comparisons show; they know no format and no file.
+A run is all attempts of a job, with what was derived, and from what.
 """
 
 from __future__ import annotations
@@ -140,11 +140,6 @@ class Run:
         return max(0, self.total_steps - self.steps) * step.median
 
 
-# ------------------------------------------------------------------ job
-#
-# What is known of a job beside its log: its attempts, GPUs, model and price.
-
-
 @dataclass(frozen=True)
 class RecordedAttempt:
     """What the job's folder says of one attempt; None is unknown. Times in seconds.
@@ -177,7 +172,7 @@ def with_events(known: RecordedAttempt, events: Iterable[Event]) -> RecordedAtte
 
 @dataclass(frozen=True)
 class Job:
-    """Everything is optional: a report of a bare log knows none of it.
+    """What is known of a job beside its log. Everything is optional.
 
     `batch` and `sequence`: samples of a step and tokens of a sample, where the log has no rates.
     `nodes` train; `paid_nodes` are more if the job has roles. `price` of one node. `point`: of a

@@ -17,10 +17,6 @@ from clusterjobs.report.run import Run
 from clusterjobs.report.tables import Table, share
 from clusterjobs.runs.load import load
 
-# ------------------------------------------------------------------ predicted
-#
-# What is expected of a spec, for `--against`.
-
 
 def predicted_for(spec: pathlib.Path) -> Prediction:
     """The prediction. Raises InputError if the spec is wrong, or nothing can be predicted."""
@@ -45,16 +41,11 @@ def tables_of(runs: Sequence[Run], spec: pathlib.Path | None) -> list[Table]:
     return tables
 
 
-# ------------------------------------------------------------------ rank tables
-#
-# Tables of ranks: those that are slow, and those that a hang waited for.
-
-
 _DUMP = re.compile(r"nccl-trace-rank-(\d{1,7})")  # the name that the job script chooses
 
 
 def rank_tables(run: Run, log: Log, folder: pathlib.Path | None) -> Iterator[Table]:
-    """Nothing if all ranks are equally fast, and no collective has timed out."""
+    """The ranks that are slow, and those that a hang waited for; nothing without such ranks."""
     if log.slow_ranks:
         head = ("rank", "node", "slower by", "in the share of steps", "compared")
         rows = tuple(
@@ -83,7 +74,6 @@ def _node_of(rank: int, run: Run) -> str:
 
 
 def _dumps(folder: pathlib.Path) -> tuple[list[Dump], tuple[str, ...]]:
-    """The dumps in a job's folder, and what is wrong with others."""
     dumps, problems = [], []
     named = ((_DUMP.fullmatch(path.name), path) for path in sorted(folder.iterdir()))
     for rank, path in ((int(found[1]), path) for found, path in named if found):

@@ -134,16 +134,15 @@ def _efficiency(run: Run) -> str:
 def _steps(run: Run) -> str:
     if run.steps is None:
         return "none"
-    text = integer(run.steps)
-    if run.total_steps:
-        text += f" of {integer(run.total_steps)}"
-    if run.skipped_steps:
-        text += f", {integer(run.skipped_steps)} of them skipped (loss scale)"
-    if run.lost_steps:
-        text += f"; {counted(run.lost_steps, 'step')} repeated"
-    if run.remaining_seconds:
-        text += f"; the rest takes {duration(run.remaining_seconds)} at this speed"
-    return text
+    rest = run.remaining_seconds
+    parts = (
+        integer(run.steps),
+        f" of {integer(run.total_steps)}" if run.total_steps else "",
+        f", {integer(run.skipped_steps)} of them skipped (loss scale)" if run.skipped_steps else "",
+        f"; {counted(run.lost_steps, 'step')} repeated" if run.lost_steps else "",
+        f"; the rest takes {duration(rest)} at this speed" if rest else "",
+    )
+    return "".join(parts)
 
 
 def _goodput(run: Run) -> str:
@@ -234,7 +233,6 @@ def unread_text(found: Sequence[tuple[Run, Log]], with_pattern: bool = False) ->
 
 
 def table_text(shown: Table) -> str:
-    """A table with its title and its notes."""
     rows = [shown.head, *shown.rows] if shown.rows else []
     cells = [[printable(cell) for cell in (f"  {row[0]}", *row[1:])] for row in rows]
     lines = (printable(shown.title), table(cells), *map(printable, shown.notes))

@@ -206,7 +206,6 @@ def find_steady(parts: Sequence[Sequence[Window]]) -> Steady:
 
 
 def _late_pace(windows: Sequence[Window]) -> float:
-    """The median of the last half."""
     return _median_pace(windows[len(windows) // 2 :])
 
 
@@ -253,7 +252,6 @@ class _Ordered:
 
 
 def spreads(windows: Sequence[Window], names: Iterable[Quantity]) -> Mapping[Quantity, Spread]:
-    """The spread of each quantity that the windows have."""
     found = {
         name: [(one.values[name], one.lines) for one in windows if name in one.values]
         for name in names

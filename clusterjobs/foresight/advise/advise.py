@@ -201,7 +201,6 @@ class Planned:
     """A spec on its cluster, or on GPUs that are given instead; planned again by `refusal`."""
 
     def __init__(self, file: pathlib.Path, settings: Sequence[str], request: Request) -> None:
-        """Raises InputError."""
         hardware = request.hardware
         self._settings = list(settings)
         self._supposed: ClusterFacts | None = None

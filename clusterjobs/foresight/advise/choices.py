@@ -21,8 +21,6 @@ from clusterjobs.yaml.edit import set_value
 
 
 class Setting(NamedTuple):
-    """A value of the spec at a path."""
-
     path: Path
     value: Any
 
@@ -147,7 +145,6 @@ class NodeOption(NamedTuple):
 
 
 def own_nodes(job: Training, sites: Sequence[tuple[str, str]], facts: ClusterFacts) -> NodeOption:
-    """Where the spec runs the job."""
     name, price = job.nodes.node_type, price_of(job.nodes, sites)
     groups = [one for partition in facts.partitions for one in partition.node_groups]
     limits = [one.max_nodes for one in groups if one.node_type.name == name]

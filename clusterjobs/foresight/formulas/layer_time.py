@@ -98,7 +98,6 @@ def elementwise_time(model: ModelShape, layout: Layout, gpu: Gpu, constants: Con
 
 
 def layer_time(model: ModelShape, layout: Layout, gpu: Gpu, constants: Constants) -> LayerTime:
-    """One layer, forward and backward, by effect."""
     products = products_time(model, layout, matrix_rate(layout, gpu, constants))
     if layout.flash:
         attention = flash_attention_time(model, layout, gpu, constants)

@@ -119,7 +119,6 @@ def _impossible(layout: Layout) -> RuledOut | None:
 
 
 def _variants(model: ModelShape, shape: Layout, space: SearchSpace) -> Iterator[Layout]:
-    """The layouts of one tensor and pipeline size."""
     micros = micro_batches(shape, shape.data) if space.micro_batch else [shape.micro_batch]
     parallel = (False, True) if space.sequence_parallel and shape.tensor > 1 else (False,)
     if not space.sequence_parallel:

@@ -229,7 +229,6 @@ def tokens_of_micro_batch(model: ModelShape, layout: Layout) -> float:
 
 
 def layer_activations(model: ModelShape, layout: Layout) -> LayerActivations:
-    """What one layer keeps for one micro batch."""
     h, t, tokens = model.hidden, layout.tensor, tokens_of_micro_batch(model, layout)
     q, kv, per_ffn = model.query_width, model.kv_width, 6 if model.gated else 4
     undivided = 8 * h + (2 * h if layout.hidden_dropout else 0)
@@ -277,7 +276,6 @@ def logit_bytes(model: ModelShape, layout: Layout, stage: int) -> float:
 
 
 def bytes_per_logit(layout: Layout) -> float:
-    """The bytes that the loss needs for each logit."""
     return layout.logit_bytes or LOGIT_BYTES.get(layout.engine, MEGATRON_LOGIT_BYTES)
 
 

@@ -168,7 +168,6 @@ def peer_rate(gpu: Gpu) -> float:
 
 
 def node_rate(network: Network, constants: Constants) -> float:
-    """Bytes/s that a node's network carries."""
     return (network.gbps or UNKNOWN_NETWORK_GBPS) / 8 * 1e9 * constants.network
 
 
@@ -233,7 +232,6 @@ def rank_weights(model: ModelShape, layout: Layout) -> float:
 
 
 def rank_expert_weights(model: ModelShape, layout: Layout) -> float:
-    """Weights of one layer's experts on one rank."""
     assert model.experts
     matrices = 3 if model.gated else 2
     split = layout.expert * (layout.expert_tensor or layout.tensor)

@@ -12,13 +12,6 @@ from clusterjobs.foresight.formulas.memory_parts import MOMENTS
 from clusterjobs.models.records import Layout, Range
 from clusterjobs.sites.prices import HourlyPrice
 
-# ------------------------------------------------------------------ saves
-#
-# The size of a checkpoint, the time to save one, and the best interval between two.
-#
-# Bytes and seconds. Knows no spec and no file system's name.
-
-
 GIB = 2**30
 # If nothing is known of the file system, in bytes/s: from an NFS server to a parallel file system.
 # BLOOM's wrote 2.3 TB in 40 s.
@@ -176,13 +169,6 @@ def _end(
         usable = max(time_limit - start, time_limit / 10)
         attempts = float(max(1, math.ceil((busy + lost) / usable)))
     return attempts * start, work, saving, lost, attempts
-
-
-# ------------------------------------------------------------------ cost
-#
-# The cost of a training from its time and a price that belongs to its nodes.
-#
-# A price is passed in whole, with date, region and source: this module never looks for one.
 
 
 # Nodes are billed while they start, and until an idle one is taken down: ParallelCluster's

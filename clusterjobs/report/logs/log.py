@@ -30,8 +30,6 @@ def read_log(blocks: Iterable[bytes], formats: Sequence[Format] | None = None) -
 
 
 class LogReader:
-    """Reads blocks of a log as they come."""
-
     def __init__(self, formats: Sequence[Format]) -> None:
         self._formats = list(formats)
         self._others: list[Format] = [JobScript(), Checkpoints()]  # events of any framework

@@ -55,7 +55,6 @@ class Window(NamedTuple):
         return Window(self.step, values, self.steps, *self[3:])
 
     def with_steps(self, steps: int) -> Window:
-        """The same window with another number of steps."""
         return Window(self.step, self.values, steps, *self[3:])
 
 

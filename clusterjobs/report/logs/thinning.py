@@ -38,7 +38,6 @@ class Thinned:
         self._size = 1  # records of a group
 
     def add(self, records: Iterable[Window | Event]) -> None:
-        """Take the next records of the log."""
         if self._size == 1:
             self._kept += records
         else:
@@ -68,7 +67,6 @@ class Thinned:
         self._limit = max(self._most, 2 * len(self._kept))  # some cannot be merged
 
     def _take(self, group: Sequence[Window | Event]) -> None:
-        """Keep a group that is closed."""
         kept, impossible = _merged(group, self._before)
         self._kept += kept
         self._impossible += impossible

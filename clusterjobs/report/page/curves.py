@@ -94,8 +94,6 @@ class Curve(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A vertical line at a step."""
-
     step: int
     label: str
 

@@ -39,7 +39,6 @@ _FOLDER = pathlib.Path(__file__).parent
 
 @functools.cache
 def asset(name: str) -> str:
-    """The text of a file beside this module."""
     return (_FOLDER / name).read_text(encoding="utf-8")
 
 

@@ -31,8 +31,6 @@ _NOT_TIMED = 2  # steps at the start of a process
 
 
 class _Timer:
-    """The throughput timer of one process."""
-
     step = 0  # of the engine, whose line stands before the timer's
     _before = 0, 0.0  # steps that were timed so far, and time of all of them / batch
     _ahead = 0  # steps that the process did not do
