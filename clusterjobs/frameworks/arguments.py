@@ -92,6 +92,11 @@ def given_arguments(experiment: Experiment) -> list[Argument]:
     ]
 
 
+def arguments_by_key(experiment: Experiment) -> dict[str, Argument]:
+    """The same by their names as argparse stores them; of two with one name, the last."""
+    return {one.key: one for one in given_arguments(experiment)}
+
+
 def _from_list(words: tuple[str, ...]) -> Iterator[Argument]:
     """`[--lr, 1e-4, --split=9,1]`: a name, and the words behind it up to the next name."""
     found: Argument | None = None

@@ -1,4 +1,4 @@
-"""Rules about Megatron's arguments: positions, precision, recomputation, tokenizer.
+"""Rules about the arguments of both Megatrons.
 
 The files of the sources are in megatron/ of Megatron-DeepSpeed, megatron/training/ of Megatron-LM.
 """
@@ -8,60 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from clusterjobs.counted import counted
-from clusterjobs.frameworks.rules import Finding, Rule, rule
+from clusterjobs.frameworks.rules import Case, Finding, Rule, row, rule
 from clusterjobs.frameworks.rules import GivenArguments as Given
 
 _VALIDATE = "arguments.py, validate_args"
-
-
-@rule("`max-position-embeddings` below the sequence length", "it asserts that it is not", _VALIDATE)
-def positions(given: Given) -> Iterator[Finding]:
-    most, model = given.number("max_position_embeddings"), given.task.experiment.model
-    if most is not None and model and most < model.sequence:
-        what = f"{most:g} positions, and sequences of {model.sequence} tokens"
-        hint = f"{model.sequence} or more, or remove it: then it is the sequence length"
-        yield given.finding("max_position_embeddings", what, hint)
-
-
-@rule(
-    "`fp16-lm-cross-entropy` without fp16, `fp32-residual-connection` without fp16 or bf16",
-    "it asserts the precision",
-    _VALIDATE,
-)
-def precision_of_flags(given: Given) -> Iterator[Finding]:
-    precision = given.task.experiment.precision
-    needed = {"fp16_lm_cross_entropy": ("fp16",), "fp32_residual_connection": ("fp16", "bf16")}
-    for name, precisions in needed.items():
-        if given.has(name) and precision not in precisions:
-            what = f"needs precision: {' or '.join(precisions)}"
-            yield given.finding(name, what, f"add precision: {precisions[0]}, or remove it")
-
-
-@rule(
-    "`recompute-granularity: selective` with `recompute-method`",
-    "it asserts that there is none",
-    _VALIDATE,
-)
-def selective_recomputation(given: Given) -> Iterator[Finding]:
-    is_selective = given.has("recompute_activations")
-    is_selective |= given.text("recompute_granularity") == "selective"
-    if is_selective and given.has("recompute_method"):
-        what = "selective recomputation has no method"
-        yield given.finding("recompute_method", what, "remove it, or recompute-granularity: full")
-
-
-@rule(
-    "`distribute-saved-activations` without tensor ranks, full granularity and a method",
-    "it asserts all three",
-    _VALIDATE,
-)
-def distributed_activations(given: Given) -> Iterator[Finding]:
-    is_full = given.text("recompute_granularity") == "full" and given.has("recompute_method")
-    is_possible = is_full and given.task.parallelism.tensor > 1
-    if given.has("distribute_saved_activations") and not is_possible:
-        what = "needs tensor ranks, recompute-granularity: full and a recompute-method"
-        yield given.finding("distribute_saved_activations", what, "add them, or remove it")
-
+_SCHEDULER = "optimizer_param_scheduler.py"
 
 _NEEDED_BY_TOKENIZER = {
     "GPT2BPETokenizer": ("vocab_file", "merge_file"),
@@ -90,87 +41,62 @@ def files_of_the_tokenizer(given: Given) -> Iterator[Finding]:
             yield given.finding("tokenizer_type", what, f"add `{flag}: /fsx/...` to args")
 
 
-RULES: tuple[Rule[Given], ...] = (
-    positions,
-    precision_of_flags,
-    selective_recomputation,
-    distributed_activations,
+MODEL_RULES: tuple[Rule[Given], ...] = (
+    row(
+        "`max-position-embeddings` below the sequence length",
+        "it asserts that it is not",
+        _VALIDATE,
+        Case(
+            "max_position_embeddings",
+            "it < model.sequence",
+            "{it:g} positions, and sequences of {model.sequence} tokens",
+            "{model.sequence} or more, or remove it: then it is the sequence length",
+        ),
+    ),
+    row(
+        "`fp16-lm-cross-entropy` without fp16, `fp32-residual-connection` without fp16 or bf16",
+        "it asserts the precision",
+        _VALIDATE,
+        Case(
+            "fp16_lm_cross_entropy",
+            "spec.precision != fp16",
+            "needs precision: fp16",
+            "add precision: fp16, or remove it",
+        ),
+        Case(
+            "fp32_residual_connection",
+            "spec.precision != fp16|bf16",
+            "needs precision: fp16 or bf16",
+            "add precision: fp16, or remove it",
+        ),
+    ),
+    row(
+        "`recompute-granularity: selective` with `recompute-method`",
+        "it asserts that there is none",
+        _VALIDATE,
+        Case(
+            "recompute_method",
+            "recompute_activations or recompute_granularity == selective",
+            "selective recomputation has no method",
+            "remove it, or recompute-granularity: full",
+        ),
+    ),
+    row(
+        "`distribute-saved-activations` without tensor ranks, full granularity and a method",
+        "it asserts all three",
+        _VALIDATE,
+        Case(
+            "distribute_saved_activations",
+            "recompute_granularity != full or not recompute_method or parallel.tensor <= 1",
+            "needs tensor ranks, recompute-granularity: full and a recompute-method",
+            "add them, or remove it",
+        ),
+    ),
     files_of_the_tokenizer,
 )
 
 
-# ------------------------------------------------------------------ schedule rules
-#
-# Rules about Megatron's arguments: how long it trains, learning rate, batch, checkpoints.
-#
-# The files of the sources are in megatron/ of Megatron-DeepSpeed, megatron/training/ of Megatron-
-# LM.
-
-
-_OF_TASKS = ("task", "epochs")  # tasks/main.py: its epochs give the length, some need no lr
-
-_SCHEDULER = "optimizer_param_scheduler.py"
-_TRAINING = "training.py, get_optimizer_param_scheduler"
-
-
-@rule("`train-iters` and `train-samples` together", "it asserts that one is missing", _VALIDATE)
-def iterations_and_samples(given: Given) -> Iterator[Finding]:
-    if given.number("train_iters") and given.number("train_samples"):
-        what = "train-samples and train-iters are both given"
-        yield given.finding("train_samples", what, "remove train-iters, or train-samples")
-
-
-@rule("neither `train-iters` nor `train-samples`", "it raises an exception", _TRAINING)
-def no_length(given: Given) -> Iterator[Finding]:
-    alone = ("train_iters", "train_samples", "skip_train", "inference", *_OF_TASKS)
-    if not any(given.has(name) for name in alone):
-        what = "train-iters is missing: how long to train"
-        yield Finding(
-            ("args", "train-iters"), what, "add `train-iters: 500000` or train-samples to args"
-        )
-
-
-_OF_SAMPLES = ("lr_decay_samples", "lr_warmup_samples", "rampup_batch_size")
-_OF_ITERATIONS = ("lr_decay_iters", "lr_warmup_iters")
-
-
-@rule(
-    "`train-iters` with `lr-decay-samples`, `lr-warmup-samples` or `rampup-batch-size`",
-    "it asserts iteration-based settings",
-    _VALIDATE,
-)
-def samples_beside_iterations(given: Given) -> Iterator[Finding]:
-    for name in _OF_SAMPLES if given.number("train_iters") else ():
-        if given.has(name) and given.number(name) != 0:
-            flag = given.arguments[name].name
-            what = f"{flag} counts samples, and train-iters iterations"
-            yield given.finding(name, what, f"train-samples: with it, or {_in_iterations(name)}")
-
-
-def _in_iterations(name: str) -> str:
-    return "no ramp" if name == "rampup_batch_size" else name[:-8].replace("_", "-") + "-iters"
-
-
-@rule(
-    "`train-samples` with `lr-decay-iters` or `lr-warmup-iters`",
-    "it asserts sample-based settings",
-    _VALIDATE,
-)
-def iterations_beside_samples(given: Given) -> Iterator[Finding]:
-    for name in _OF_ITERATIONS if given.number("train_samples") else ():
-        if given.has(name) and given.number(name) != 0:
-            flag = given.arguments[name].name
-            what = f"{flag} counts iterations, and train-samples samples"
-            instead = name[:-6].replace("_", "-") + "-samples"
-            yield given.finding(name, what, f"write {instead}, or train-iters")
-
-
-@rule("a warm-up given twice, as a fraction and as a number", "it asserts one of them", _VALIDATE)
-def warmup_twice(given: Given) -> Iterator[Finding]:
-    for name in ("lr_warmup_iters", "lr_warmup_samples"):
-        if given.has("lr_warmup_fraction") and given.number(name):
-            what = f"{given.arguments[name].name} beside lr-warmup-fraction"
-            yield given.finding(name, what, "remove one of them")
+# ------------------------------------------------------------------ schedule
 
 
 @rule(
@@ -190,20 +116,6 @@ def warmup_beyond_decay(given: Given) -> Iterator[Finding]:
     if fraction is not None and not 0 <= fraction < 1:
         what = f"lr-warmup-fraction: {fraction:g} is not a fraction of the decay"
         yield given.finding("lr_warmup_fraction", what, "write for example 0.01")
-
-
-@rule("no `lr`", "the optimizer fails: its learning rate is None", "optimizer/__init__.py")
-def no_learning_rate(given: Given) -> Iterator[Finding]:
-    if not any(given.has(name) for name in ("lr", "inference", *_OF_TASKS)):
-        what = "lr is missing: the learning rate"
-        yield Finding(("args", "lr"), what, "add `lr: 1.5e-4` to args")
-
-
-@rule("`min-lr` above `lr`", "it asserts min_lr <= lr", _VALIDATE)
-def rates_reversed(given: Given) -> Iterator[Finding]:
-    rate, least = given.number("lr"), given.number("min_lr")
-    if rate is not None and least is not None and least > rate:
-        yield given.finding("min_lr", f"{least:g} is above lr {rate:g}", "a smaller min-lr")
 
 
 @rule(
@@ -247,30 +159,6 @@ def ramp(given: Given) -> Iterator[Finding]:
         yield Finding(flag.path, what, "global - start must be a multiple of the increment")
 
 
-@rule("`save` or `checkpoints` without `save-interval`", "it asserts save_interval", _VALIDATE)
-def save_without_interval(given: Given) -> Iterator[Finding]:
-    experiment = given.task.experiment
-    if (experiment.checkpoints or given.has("save")) and not given.has("save_interval"):
-        yield Finding(
-            ("checkpoints",) if experiment.checkpoints else given.path("save"),
-            "save-interval is missing: how often a checkpoint is saved",
-            "add `save-interval: 1000` (iterations) to args; Megatron asserts it",
-        )
-
-
-@rule(
-    "`save-interval` without `checkpoints` or `save`",
-    "it trains to the end and saves nothing",
-    "training.py, train",
-    warning=True,
-)
-def interval_without_save(given: Given) -> Iterator[Finding]:
-    saves = given.task.experiment.checkpoints or given.has("save")
-    if given.has("save_interval") and not saves:
-        what = "nothing is saved: the spec has no folder for checkpoints"
-        yield given.finding("save_interval", what, "add checkpoints: {path: /fsx/checkpoints}")
-
-
 @rule(
     "`save-interval` longer than the training",
     "it saves at the end alone",
@@ -286,18 +174,135 @@ def interval_beyond_the_end(given: Given) -> Iterator[Finding]:
         )
 
 
+_COUNTS_SAMPLES = "{argument} counts samples, and train-iters iterations"
+_COUNTS_ITERATIONS = "{argument} counts iterations, and train-samples samples"
+
 SCHEDULE_RULES: tuple[Rule[Given], ...] = (
-    iterations_and_samples,
-    no_length,
-    samples_beside_iterations,
-    iterations_beside_samples,
-    warmup_twice,
+    row(
+        "`train-iters` and `train-samples` together",
+        "it asserts that one is missing",
+        _VALIDATE,
+        Case(
+            "train_samples",
+            "it > 0, train_iters > 0",
+            "train-samples and train-iters are both given",
+            "remove train-iters, or train-samples",
+        ),
+    ),
+    row(
+        "neither `train-iters` nor `train-samples`",
+        "it raises an exception",
+        "training.py, get_optimizer_param_scheduler",
+        Case(
+            ("args", "train-iters"),
+            # of tasks/main.py: `epochs` gives the length
+            "not train_iters, not train_samples, not skip_train, not inference, not task, "
+            "not epochs",
+            "train-iters is missing: how long to train",
+            "add `train-iters: 500000` or train-samples to args",
+        ),
+    ),
+    row(
+        "`train-iters` with `lr-decay-samples`, `lr-warmup-samples` or `rampup-batch-size`",
+        "it asserts iteration-based settings",
+        _VALIDATE,
+        Case(
+            "lr_decay_samples",
+            "train_iters > 0, it != 0",
+            _COUNTS_SAMPLES,
+            "train-samples: with it, or lr-decay-iters",
+        ),
+        Case(
+            "lr_warmup_samples",
+            "train_iters > 0, it != 0",
+            _COUNTS_SAMPLES,
+            "train-samples: with it, or lr-warmup-iters",
+        ),
+        Case(
+            "rampup_batch_size",
+            "train_iters > 0, it != 0",
+            _COUNTS_SAMPLES,
+            "train-samples: with it, or no ramp",
+        ),
+    ),
+    row(
+        "`train-samples` with `lr-decay-iters` or `lr-warmup-iters`",
+        "it asserts sample-based settings",
+        _VALIDATE,
+        Case(
+            "lr_decay_iters",
+            "train_samples > 0, it != 0",
+            _COUNTS_ITERATIONS,
+            "write lr-decay-samples, or train-iters",
+        ),
+        Case(
+            "lr_warmup_iters",
+            "train_samples > 0, it != 0",
+            _COUNTS_ITERATIONS,
+            "write lr-warmup-samples, or train-iters",
+        ),
+    ),
+    row(
+        "a warm-up given twice, as a fraction and as a number",
+        "it asserts one of them",
+        _VALIDATE,
+        Case(
+            "lr_warmup_iters|lr_warmup_samples",
+            "lr_warmup_fraction, it > 0",
+            "{argument} beside lr-warmup-fraction",
+            "remove one of them",
+        ),
+    ),
     warmup_beyond_decay,
-    no_learning_rate,
-    rates_reversed,
+    row(
+        "no `lr`",
+        "the optimizer fails: its learning rate is None",
+        "optimizer/__init__.py",
+        Case(
+            ("args", "lr"),
+            "not lr, not inference, not task, not epochs",  # some of tasks/main.py need none
+            "lr is missing: the learning rate",
+            "add `lr: 1.5e-4` to args",
+        ),
+    ),
+    row(
+        "`min-lr` above `lr`",
+        "it asserts min_lr <= lr",
+        _VALIDATE,
+        Case("min_lr", "it > lr", "{it:g} is above lr {lr:g}", "a smaller min-lr"),
+    ),
     weight_decay_style,
     ramp,
-    save_without_interval,
-    interval_without_save,
+    row(
+        "`save` or `checkpoints` without `save-interval`",
+        "it asserts save_interval",
+        _VALIDATE,
+        Case(
+            ("checkpoints",),
+            "spec.checkpoints, not save_interval",
+            "save-interval is missing: how often a checkpoint is saved",
+            "add `save-interval: 1000` (iterations) to args; Megatron asserts it",
+        ),
+        Case(
+            "save",
+            "not spec.checkpoints, not save_interval",
+            "save-interval is missing: how often a checkpoint is saved",
+            "add `save-interval: 1000` (iterations) to args; Megatron asserts it",
+        ),
+    ),
+    row(
+        "`save-interval` without `checkpoints` or `save`",
+        "it trains to the end and saves nothing",
+        "training.py, train",
+        Case(
+            "save_interval",
+            "not spec.checkpoints, not save",
+            "nothing is saved: the spec has no folder for checkpoints",
+            "add checkpoints: {{path: /fsx/checkpoints}}",
+        ),
+        warning=True,
+    ),
     interval_beyond_the_end,
 )
+
+RULES = (*SCHEDULE_RULES, *MODEL_RULES)

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 
 from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks.arguments import (
+    arguments_by_key,
     arguments_of,
-    given_arguments,
     refuse_arguments,
     script_of,
 )
@@ -30,7 +30,6 @@ from clusterjobs.frameworks.ds_config import CONFIG_NAME, Further, check_zero, c
 from clusterjobs.frameworks.ds_config_rules import DsConfig
 from clusterjobs.frameworks.flags import check_arguments, table
 from clusterjobs.frameworks.megatron import rules as common_rules
-from clusterjobs.frameworks.megatron import rules as schedule_rules
 from clusterjobs.frameworks.megatron.command_line import (
     DERIVED_FROM,
     SAVING,
@@ -45,8 +44,6 @@ from clusterjobs.frameworks.megatron.foreseen import (
     layout_fields,
     shape_fields,
 )
-from clusterjobs.frameworks.megatron_deepspeed import rules as model_rules
-from clusterjobs.frameworks.megatron_deepspeed import rules as silent_rules
 from clusterjobs.frameworks.megatron_deepspeed.agreement import agree
 from clusterjobs.frameworks.megatron_deepspeed.command_line import (
     Options,
@@ -54,7 +51,7 @@ from clusterjobs.frameworks.megatron_deepspeed.command_line import (
     environment,
     own_config,
 )
-from clusterjobs.frameworks.megatron_deepspeed.rules import Given, given_of
+from clusterjobs.frameworks.megatron_deepspeed.rules import MODEL_RULES, SILENT_RULES, Given
 from clusterjobs.frameworks.rules import Rule, check_rules
 from clusterjobs.frameworks.torch_foreseen import offload_of
 from clusterjobs.spec.experiment import Experiment
@@ -150,8 +147,9 @@ class MegatronDeepSpeed(Framework):
         )
 
     def division(self, experiment: Experiment) -> Division:
-        flags = {one.key: one.values for one in given_arguments(experiment)}
-        method = " ".join(flags.get("pp_partition_method", ("type:transformer",)))
+        flags = arguments_by_key(experiment)
+        found = flags.get("pp_partition_method")
+        method = " ".join(found.values) if found else "type:transformer"
         beside = {"type:transformer": 0, "type:transformer|embedding": 2}.get(method)
         return Division("kv_channels" in flags, beside, pads_vocab=True)
 
@@ -175,15 +173,14 @@ def _check_arguments(
     check_arguments(experiment, diagnostics, table("megatron-deepspeed"), derived)
     check_zero(options.zero, experiment.parallel.pipeline, diagnostics)
     config = DsConfig(options.ds_config, options.zero.stage, experiment.precision)
-    given = given_of(task, config)
+    given = Given(task, arguments_by_key(experiment), config)
     check_rules(RULES, given, diagnostics)
 
 
 RULES: tuple[Rule[Given], ...] = (
-    *schedule_rules.SCHEDULE_RULES,
     *common_rules.RULES,
-    *model_rules.RULES,
-    *silent_rules.SILENT_RULES,
+    *MODEL_RULES,
+    *SILENT_RULES,
 )
 
 

@@ -11,8 +11,8 @@ from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks.arguments import (
     argument_key,
     argument_names,
+    arguments_by_key,
     arguments_of,
-    given_arguments,
     refuse_arguments,
     script_of,
 )
@@ -26,8 +26,7 @@ from clusterjobs.frameworks.base import (
     Task,
 )
 from clusterjobs.frameworks.flags import check_arguments, table
-from clusterjobs.frameworks.megatron import rules as model_rules
-from clusterjobs.frameworks.megatron import rules as schedule_rules
+from clusterjobs.frameworks.megatron import rules as common_rules
 from clusterjobs.frameworks.megatron.command_line import DERIVED_FROM as COMMON_ORIGINS
 from clusterjobs.frameworks.megatron.command_line import SAVING, origins_of, size_hints
 from clusterjobs.frameworks.megatron.foreseen import (
@@ -38,14 +37,13 @@ from clusterjobs.frameworks.megatron.foreseen import (
     layout_fields,
     shape_fields,
 )
-from clusterjobs.frameworks.megatron_lm import parallel_rules, run_rules
-from clusterjobs.frameworks.megatron_lm import parallel_rules as expert_rules
-from clusterjobs.frameworks.megatron_lm import run_rules as memory_rules
 from clusterjobs.frameworks.megatron_lm.command_line import (
     DERIVED_FROM,
     derived_arguments,
     environment,
 )
+from clusterjobs.frameworks.megatron_lm.parallel_rules import EXPERT_RULES, PARALLEL_RULES
+from clusterjobs.frameworks.megatron_lm.run_rules import MEMORY_RULES, RUN_RULES
 from clusterjobs.frameworks.rules import GivenArguments, Rule, check_rules
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
@@ -102,12 +100,11 @@ _ITERATION = LogLine(  # the last rank writes it; the throughput only with --log
     "Megatron-LM megatron/training/training.py, training_log",
 )
 RULES: tuple[Rule[GivenArguments], ...] = (
-    *parallel_rules.RULES,
-    *expert_rules.EXPERT_RULES,
-    *memory_rules.MEMORY_RULES,
-    *run_rules.RULES,
-    *schedule_rules.SCHEDULE_RULES,
-    *model_rules.RULES,
+    *PARALLEL_RULES,
+    *EXPERT_RULES,
+    *MEMORY_RULES,
+    *RUN_RULES,
+    *common_rules.RULES,
 )
 # Not num_layers_per_virtual_pipeline_stage, which counts something else than its key.
 _SIZES = {one: key for one, key in DERIVED_FROM.items() if not one.startswith("num_layers")}
@@ -135,8 +132,8 @@ class MegatronLm(Framework):
         hints = size_hints(experiment, {**COMMON_ORIGINS, **_SIZES})
         refuse_arguments(experiment, diagnostics, origins, hints)
         check_arguments(experiment, diagnostics, table(self.name), origins)
-        given = {one.key: one for one in given_arguments(experiment)}
-        check_rules(RULES, GivenArguments(task, given), diagnostics)
+        given = GivenArguments(task, arguments_by_key(experiment))
+        check_rules(RULES, given, diagnostics)
         if script is None:
             return None
         return Program(
@@ -151,8 +148,7 @@ class MegatronLm(Framework):
 
     def division(self, experiment: Experiment) -> Division:
         """The stages of the pipeline are checked by a rule: Megatron-LM asserts equal ones."""
-        flags = {one.key for one in given_arguments(experiment)}
-        return Division("kv_channels" in flags, None, pads_vocab=True)
+        return Division("kv_channels" in arguments_by_key(experiment), None, pads_vocab=True)
 
     def foreseen(
         self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]

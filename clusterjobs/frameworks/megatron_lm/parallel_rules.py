@@ -1,4 +1,4 @@
-"""Rules about Megatron-LM's `parallel`: stages, sequences, groups of ranks.
+"""Rules about Megatron-LM's `parallel`: stages, sequences, groups of ranks, experts.
 
 Source: NVIDIA/Megatron-LM. core: megatron/core, which is the package megatron-core.
 """
@@ -8,28 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from clusterjobs.counted import counted
-from clusterjobs.frameworks.rules import Finding, Rule, rule
+from clusterjobs.frameworks.rules import Case, Finding, Rule, row, rule
 from clusterjobs.frameworks.rules import GivenArguments as Given
 
 _VALIDATE = "arguments.py, validate_args"
 _CONFIG = "core/transformer/transformer_config.py"
-_PIPELINE = ("parallel", "pipeline")
 _VIRTUAL = ("parallel", "virtual_pipeline")
 _ENDS = ("decoder_first_pipeline_num_layers", "decoder_last_pipeline_num_layers")
 _ACCOUNTED = ("account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split")
-
-
-@rule(
-    "`virtual_pipeline` without a pipeline, or with one of 2 and `no-overlap-p2p-communication`",
-    "it asserts a longer pipeline",
-    _VALIDATE,
-)
-def interleaving(given: Given) -> Iterator[Finding]:
-    parallel = given.task.parallelism
-    least = 3 if given.has("no_overlap_p2p_communication") else 2
-    if parallel.virtual_pipeline > 1 and parallel.pipeline < least:
-        what = f"pipeline is {parallel.pipeline}, and must be {least} at least"
-        yield Finding(_VIRTUAL, what, f"parallel: {{pipeline: {least}}}, or remove it")
 
 
 @rule(
@@ -99,39 +85,6 @@ def interleaved_steps(given: Given) -> Iterator[Finding]:
 
 
 @rule(
-    "`pipeline-model-parallel-layout` beside `virtual_pipeline`",
-    "it asserts one of them",
-    _VALIDATE,
-)
-def layout_beside_stages(given: Given) -> Iterator[Finding]:
-    name = "pipeline_model_parallel_layout"
-    if given.has(name) and given.task.parallelism.virtual_pipeline > 1:
-        what = "the layout defines the virtual stages, too"
-        yield given.finding(name, what, "remove virtual_pipeline")
-
-
-@rule(
-    "`sequence` without tensor ranks",
-    "it switches it off, with a line in the log",
-    _VALIDATE,
-    warning=True,
-)
-def sequence_alone(given: Given) -> Iterator[Finding]:
-    parallel = given.task.parallelism
-    if parallel.sequence and parallel.tensor == 1:
-        what = "has no effect: tensor is 1"
-        yield Finding(("parallel", "sequence"), what, "parallel: {tensor: 2}, or remove it")
-
-
-@rule("`tp-comm-overlap` without `sequence`", "it asserts sequence parallelism", _VALIDATE)
-def overlap_without_sequence(given: Given) -> Iterator[Finding]:
-    parallel = given.task.parallelism
-    if given.has("tp_comm_overlap") and not (parallel.sequence and parallel.tensor > 1):
-        what = "needs tensor ranks that also divide the sequence"
-        yield given.finding("tp_comm_overlap", what, "parallel: {tensor: 8, sequence: true}")
-
-
-@rule(
     "a sequence length that 2 x context does not divide",
     "it asserts that it does",
     _VALIDATE,
@@ -178,18 +131,6 @@ def query_groups(given: Given) -> Iterator[Finding]:
 
 
 @rule(
-    "`num-query-groups` without `group-query-attention`",
-    "it ignores it: every head has its own keys and values",
-    "arguments.py, core_transformer_config_from_args",
-    warning=True,
-)
-def query_groups_ignored(given: Given) -> Iterator[Finding]:
-    if given.has("num_query_groups") and not given.has("group_query_attention"):
-        what = "is ignored without group-query-attention"
-        yield given.finding("num_query_groups", what, "add `group-query-attention: true` to args")
-
-
-@rule(
     "`num-distributed-optimizer-instances` that does not divide data parallel x context",
     "it asserts that it does",
     "core/parallel_state.py, initialize_model_parallel",
@@ -202,27 +143,83 @@ def optimizer_instances(given: Given) -> Iterator[Finding]:
         yield given.finding(name, what, f"a divisor of {copies}")
 
 
-RULES: tuple[Rule[Given], ...] = (
-    interleaving,
+PARALLEL_RULES: tuple[Rule[Given], ...] = (
+    row(
+        "`virtual_pipeline` without a pipeline, or with one of 2 and "
+        "`no-overlap-p2p-communication`",
+        "it asserts a longer pipeline",
+        _VALIDATE,
+        Case(
+            _VIRTUAL,
+            "parallel.virtual_pipeline > 1, parallel.pipeline < 2, "
+            "not no_overlap_p2p_communication",
+            "pipeline is {parallel.pipeline}, and must be 2 at least",
+            "parallel: {{pipeline: 2}}, or remove it",
+        ),
+        Case(
+            _VIRTUAL,
+            "parallel.virtual_pipeline > 1, parallel.pipeline < 3, no_overlap_p2p_communication",
+            "pipeline is {parallel.pipeline}, and must be 3 at least",
+            "parallel: {{pipeline: 3}}, or remove it",
+        ),
+    ),
     equal_stages,
     unequal_ends,
     interleaved_steps,
-    layout_beside_stages,
-    sequence_alone,
-    overlap_without_sequence,
+    row(
+        "`pipeline-model-parallel-layout` beside `virtual_pipeline`",
+        "it asserts one of them",
+        _VALIDATE,
+        Case(
+            "pipeline_model_parallel_layout",
+            "parallel.virtual_pipeline > 1",
+            "the layout defines the virtual stages, too",
+            "remove virtual_pipeline",
+        ),
+    ),
+    row(
+        "`sequence` without tensor ranks",
+        "it switches it off, with a line in the log",
+        _VALIDATE,
+        Case(
+            ("parallel", "sequence"),
+            "parallel.sequence, parallel.tensor <= 1",
+            "has no effect: tensor is 1",
+            "parallel: {{tensor: 2}}, or remove it",
+        ),
+        warning=True,
+    ),
+    row(
+        "`tp-comm-overlap` without `sequence`",
+        "it asserts sequence parallelism",
+        _VALIDATE,
+        Case(
+            "tp_comm_overlap",
+            "not parallel.sequence or parallel.tensor <= 1",
+            "needs tensor ranks that also divide the sequence",
+            "parallel: {{tensor: 8, sequence: true}}",
+        ),
+    ),
     sequence_of_context_ranks,
     sequence_of_tensor_ranks,
     query_groups,
-    query_groups_ignored,
+    row(
+        "`num-query-groups` without `group-query-attention`",
+        "it ignores it: every head has its own keys and values",
+        "arguments.py, core_transformer_config_from_args",
+        Case(
+            "num_query_groups",
+            "not group_query_attention",
+            "is ignored without group-query-attention",
+            "add `group-query-attention: true` to args",
+        ),
+        warning=True,
+    ),
     optimizer_instances,
 )
 
 
-# ------------------------------------------------------------------ expert rules
-#
-# Rules about Megatron-LM's mixture of experts.
-#
-# Source: NVIDIA/Megatron-LM. core: megatron/core, which is the package megatron-core.
+# ------------------------------------------------------------------ experts
 
 
 _STATE = "core/parallel_state.py, initialize_model_parallel"
@@ -267,45 +264,6 @@ def order_of_ranks(given: Given) -> Iterator[Finding]:
         yield given.finding("use_tp_pp_dp_mapping", what, "remove it, or make both equal")
 
 
-@rule("`expert` without `num-experts`", "it asserts the number of experts", _VALIDATE)
-def experts_missing(given: Given) -> Iterator[Finding]:
-    if given.task.parallelism.expert > 1 and not given.has("num_experts"):
-        what = "num-experts is missing: the experts of a layer"
-        yield Finding(_EXPERT, what, "add `num-experts: 8` to args")
-
-
-@rule("`num-experts` that `expert` does not divide", "it asserts that it does", _VALIDATE)
-def experts_per_rank(given: Given) -> Iterator[Finding]:
-    experts, expert = given.number("num_experts"), given.task.parallelism.expert
-    if experts and experts % expert:
-        what = f"{experts:g} experts are not a multiple of parallel.expert {expert}"
-        yield given.finding("num_experts", what, f"a multiple of {expert}")
-
-
-@rule("`expert` with fp16", "it asserts another precision", _VALIDATE)
-def experts_in_fp16(given: Given) -> Iterator[Finding]:
-    if given.task.parallelism.expert > 1 and given.task.experiment.precision == "fp16":
-        yield Finding(("precision",), "expert parallelism has no fp16", "precision: bf16")
-
-
-@rule("`moe-grouped-gemm` without bf16", "it asserts bf16", _VALIDATE)
-def grouped_gemm(given: Given) -> Iterator[Finding]:
-    if given.has("moe_grouped_gemm") and given.task.experiment.precision != "bf16":
-        yield given.finding("moe_grouped_gemm", "needs bf16", "precision: bf16, or remove it")
-
-
-@rule(
-    "`num-experts` with tensor ranks and without `sequence`",
-    "it raises ValueError at the first step",
-    "core/transformer/moe/moe_layer.py",
-)
-def experts_without_sequence(given: Given) -> Iterator[Finding]:
-    parallel = given.task.parallelism
-    if given.number("num_experts") and parallel.tensor > 1 and not parallel.sequence:
-        what = f"experts with tensor {parallel.tensor} need sequence parallelism"
-        yield Finding(("parallel", "tensor"), what, "parallel: {sequence: true}")
-
-
 @rule(
     "experts with a bias, and more than one tensor rank for them",
     "it asserts one tensor rank for the experts",
@@ -317,32 +275,6 @@ def experts_with_bias(given: Given) -> Iterator[Finding]:
         what = f"experts with a bias cannot be divided by tensor {_tensor_of_experts(given)}"
         hint = "add `disable-bias-linear: true`, or expert-tensor-parallel-size: 1"
         yield given.finding("num_experts", what, hint)
-
-
-@rule(
-    "`moe-router-topk: 1` without `moe-router-pre-softmax`",
-    "it raises ValueError",
-    _CONFIG,
-)
-def one_expert_per_token(given: Given) -> Iterator[Finding]:
-    is_other = given.text("moe_router_score_function") == "sigmoid"
-    is_other |= given.text("moe_router_load_balancing_type") == "sinkhorn"
-    is_other |= given.has("moe_router_pre_softmax")
-    if given.number("moe_router_topk") == 1 and not is_other:
-        what = "with one expert per token, the router's gradient would be zero"
-        yield given.finding("moe_router_topk", what, "add `moe-router-pre-softmax: true`")
-
-
-@rule(
-    "`moe-router-enable-expert-bias` without `moe-router-score-function: sigmoid`",
-    "it raises ValueError",
-    _CONFIG,
-)
-def bias_of_the_router(given: Given) -> Iterator[Finding]:
-    name = "moe_router_enable_expert_bias"
-    if given.has(name) and given.text("moe_router_score_function") != "sigmoid":
-        hint = "add `moe-router-score-function: sigmoid`"
-        yield given.finding(name, "needs the score function sigmoid", hint)
 
 
 @rule(
@@ -377,24 +309,94 @@ def dispatchers(given: Given) -> Iterator[Finding]:
             yield given.finding(name, what, f"moe-token-dispatcher-type: {wanted}")
 
 
-@rule("`spec` beside `num-experts`", "it asserts that there is no spec", _VALIDATE)
-def spec_beside_experts(given: Given) -> Iterator[Finding]:
-    if given.number("num_experts") and given.has("spec"):
-        yield given.finding("spec", "a model with experts cannot have a spec", "remove spec")
-
-
 EXPERT_RULES: tuple[Rule[Given], ...] = (
     groups_of_experts,
     order_of_ranks,
-    experts_missing,
-    experts_per_rank,
-    experts_in_fp16,
-    grouped_gemm,
-    experts_without_sequence,
+    row(
+        "`expert` without `num-experts`",
+        "it asserts the number of experts",
+        _VALIDATE,
+        Case(
+            _EXPERT,
+            "parallel.expert > 1, not num_experts",
+            "num-experts is missing: the experts of a layer",
+            "add `num-experts: 8` to args",
+        ),
+    ),
+    row(
+        "`num-experts` that `expert` does not divide",
+        "it asserts that it does",
+        _VALIDATE,
+        Case(
+            "num_experts",
+            "it % parallel.expert",
+            "{it:g} experts are not a multiple of parallel.expert {parallel.expert}",
+            "a multiple of {parallel.expert}",
+        ),
+    ),
+    row(
+        "`expert` with fp16",
+        "it asserts another precision",
+        _VALIDATE,
+        Case(
+            ("precision",),
+            "parallel.expert > 1, spec.precision == fp16",
+            "expert parallelism has no fp16",
+            "precision: bf16",
+        ),
+    ),
+    row(
+        "`moe-grouped-gemm` without bf16",
+        "it asserts bf16",
+        _VALIDATE,
+        Case(
+            "moe_grouped_gemm",
+            "spec.precision != bf16",
+            "needs bf16",
+            "precision: bf16, or remove it",
+        ),
+    ),
+    row(
+        "`num-experts` with tensor ranks and without `sequence`",
+        "it raises ValueError at the first step",
+        "core/transformer/moe/moe_layer.py",
+        Case(
+            ("parallel", "tensor"),
+            "num_experts > 0, parallel.tensor > 1, not parallel.sequence",
+            "experts with tensor {parallel.tensor} need sequence parallelism",
+            "parallel: {{sequence: true}}",
+        ),
+    ),
     experts_with_bias,
-    one_expert_per_token,
-    bias_of_the_router,
+    row(
+        "`moe-router-topk: 1` without `moe-router-pre-softmax`",
+        "it raises ValueError",
+        _CONFIG,
+        Case(
+            "moe_router_topk",
+            "it == 1, not moe_router_pre_softmax, moe_router_score_function != sigmoid, "
+            "moe_router_load_balancing_type != sinkhorn",
+            "with one expert per token, the router's gradient would be zero",
+            "add `moe-router-pre-softmax: true`",
+        ),
+    ),
+    row(
+        "`moe-router-enable-expert-bias` without `moe-router-score-function: sigmoid`",
+        "it raises ValueError",
+        _CONFIG,
+        Case(
+            "moe_router_enable_expert_bias",
+            "moe_router_score_function != sigmoid",
+            "needs the score function sigmoid",
+            "add `moe-router-score-function: sigmoid`",
+        ),
+    ),
     groups_of_the_router,
     dispatchers,
-    spec_beside_experts,
+    row(
+        "`spec` beside `num-experts`",
+        "it asserts that there is no spec",
+        _VALIDATE,
+        Case("spec", "num_experts > 0", "a model with experts cannot have a spec", "remove spec"),
+    ),
 )

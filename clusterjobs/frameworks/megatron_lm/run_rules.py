@@ -1,6 +1,7 @@
-"""Rules about Megatron-LM's data, checkpoints, variables and end.
+"""Rules about Megatron-LM's data, checkpoints, variables, end and memory.
 
 Source: NVIDIA/Megatron-LM, megatron/training/arguments.py (validate_args), where none is named.
+core: megatron/core, which is the package megatron-core.
 """
 
 from __future__ import annotations
@@ -8,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from clusterjobs.frameworks.megatron_lm.command_line import FSDP, NAME, needs_one_connection
-from clusterjobs.frameworks.rules import Finding, Rule, rule
+from clusterjobs.frameworks.rules import Case, Finding, Rule, row, rule
 from clusterjobs.frameworks.rules import GivenArguments as Given
 
 _VALIDATE = "arguments.py, validate_args"
+_CONFIG = "core/transformer/transformer_config.py"
+_SPLITS = ("train_data_path", "valid_data_path", "test_data_path")
 
 
 @rule(
@@ -61,9 +64,6 @@ def deterministic(given: Given) -> Iterator[Finding]:
             yield given.finding(name, "is not deterministic", "remove it, or deterministic-mode")
 
 
-_SPLITS = ("train_data_path", "valid_data_path", "test_data_path")
-
-
 @rule(
     "two of `mock-data`, `data-path`, `data-args-path` and paths of each split",
     "it asserts one source of data",
@@ -78,13 +78,6 @@ def one_source_of_data(given: Given) -> Iterator[Finding]:
         yield given.finding(found[-1], f"{other} is given as well", "remove one of them")
 
 
-@rule("`NullTokenizer` without `vocab-size`", "it fails when it pads the vocabulary", "tokenizer")
-def null_tokenizer(given: Given) -> Iterator[Finding]:
-    if given.text("tokenizer_type") == "NullTokenizer" and not given.has("vocab_size"):
-        hint = "add `vocab-size: 50257` to args"
-        yield given.finding("tokenizer_type", "NullTokenizer needs vocab-size", hint)
-
-
 @rule(
     "`save-retain-interval` that is not a multiple of `save-interval`",
     "it asserts that it is",
@@ -97,233 +90,242 @@ def retained_checkpoints(given: Given) -> Iterator[Finding]:
         yield given.finding("save_retain_interval", what, f"for example {saved * 10:g}")
 
 
-@rule(
-    "`finetune`, `no-load-optim` or `ckpt-step` with `restarts`",
-    "each attempt starts from iteration 0, with new optimizer states, or from the same step",
-    "checkpointing.py, load_checkpoint",
-    warning=True,
-)
-def attempts_that_forget(given: Given) -> Iterator[Finding]:
-    for name in ("finetune", "no_load_optim", "ckpt_step"):
-        if given.task.experiment.restarts and given.has(name):
-            what = "applies to every attempt, also to those that resume"
-            hint = "use pretrained-checkpoint in args: only the first attempt reads it"
-            yield given.finding(name, what, hint)
-
-
-@rule(
-    "`exit-signal-handler` with torchrun",
-    "torchrun sends SIGKILL 30 s after SIGTERM, perhaps while the checkpoint is written",
-    "torch/distributed/elastic/multiprocessing/api.py",
-    warning=True,
-)
-def signals_under_torchrun(given: Given) -> Iterator[Finding]:
-    is_torchrun = given.task.experiment.launcher in (None, "torchrun")
-    if given.has("exit_signal_handler") and is_torchrun:
-        what = "torchrun kills the ranks 30 s after SIGTERM"
-        yield given.finding("exit_signal_handler", what, "launcher: srun")
-
-
-_REMOVED = {
-    "warmup": "lr-warmup-fraction",
-    "checkpoint_activations": "recompute-activations",
-}
-
-
-@rule("`warmup` or `checkpoint-activations`", "it stops, and names the new flag", _VALIDATE)
-def removed_flags(given: Given) -> Iterator[Finding]:
-    for name, successor in _REMOVED.items():
-        if given.has(name):
-            yield given.finding(name, "Megatron-LM has removed it", f"write {successor}")
-
-
-RULES: tuple[Rule[Given], ...] = (
+RUN_RULES: tuple[Rule[Given], ...] = (
     connections,
     ucc,
     deterministic,
     one_source_of_data,
-    null_tokenizer,
+    row(
+        "`NullTokenizer` without `vocab-size`",
+        "it fails when it pads the vocabulary",
+        "tokenizer",
+        Case(
+            "tokenizer_type",
+            "it == NullTokenizer, not vocab_size",
+            "NullTokenizer needs vocab-size",
+            "add `vocab-size: 50257` to args",
+        ),
+    ),
     retained_checkpoints,
-    attempts_that_forget,
-    signals_under_torchrun,
-    removed_flags,
+    row(
+        "`finetune`, `no-load-optim` or `ckpt-step` with `restarts`",
+        "each attempt starts from iteration 0, with new optimizer states, or from the same step",
+        "checkpointing.py, load_checkpoint",
+        Case(
+            "finetune|no_load_optim|ckpt_step",
+            "spec.restarts",
+            "applies to every attempt, also to those that resume",
+            "use pretrained-checkpoint in args: only the first attempt reads it",
+        ),
+        warning=True,
+    ),
+    row(
+        "`exit-signal-handler` with torchrun",
+        "torchrun sends SIGKILL 30 s after SIGTERM, perhaps while the checkpoint is written",
+        "torch/distributed/elastic/multiprocessing/api.py",
+        Case(
+            "exit_signal_handler",
+            "not spec.launcher or spec.launcher == torchrun",
+            "torchrun kills the ranks 30 s after SIGTERM",
+            "launcher: srun",
+        ),
+        warning=True,
+    ),
+    row(
+        "`warmup` or `checkpoint-activations`",
+        "it stops, and names the new flag",
+        _VALIDATE,
+        Case("warmup", "", "Megatron-LM has removed it", "write lr-warmup-fraction"),
+        Case(
+            "checkpoint_activations",
+            "",
+            "Megatron-LM has removed it",
+            "write recompute-activations",
+        ),
+    ),
 )
 
 
-# ------------------------------------------------------------------ memory rules
-#
-# Rules about what Megatron-LM divides, offloads, computes again or stores in fewer bits.
-#
-# Source: NVIDIA/Megatron-LM. core: megatron/core, which is the package megatron-core.
-
-
-_CONFIG = "core/transformer/transformer_config.py"
-
-
-@rule(
-    "`overlap-param-gather` without `overlap-grad-reduce` and a distributed optimizer",
-    "it asserts both",
-    _VALIDATE,
-)
-def overlapping_gather(given: Given) -> Iterator[Finding]:
-    name = "overlap_param_gather"
-    is_divided = given.has("use_distributed_optimizer") or given.has("use_megatron_fsdp")
-    if given.has(name) and not is_divided:
-        hint = "add `use-distributed-optimizer: true`, or remove it"
-        yield given.finding(name, "needs use-distributed-optimizer", hint)
-    elif given.has(name) and not given.has("overlap_grad_reduce"):
-        hint = "add `overlap-grad-reduce: true`, or remove it"
-        yield given.finding(name, "needs overlap-grad-reduce", hint)
-
-
-_NEEDED_BY_FSDP2 = ("no_gradient_accumulation_fusion", "untie_embeddings_and_output_weights")
-
-
-@rule(
-    "`use-torch-fsdp2` with a pipeline, expert ranks, fp16 or a distributed optimizer, or without "
-    "`no-gradient-accumulation-fusion` and `untie-embeddings-and-output-weights`",
-    "it asserts these",
-    _VALIDATE,
-)
-def torch_fsdp(given: Given) -> Iterator[Finding]:
-    name, parallel = "use_torch_fsdp2", given.task.parallelism
-    if not given.has(name):
-        return
-    for key in ("pipeline", "expert"):
-        if getattr(parallel, key) > 1:
-            what = f"use-torch-fsdp2 does not work with {key}: {getattr(parallel, key)}"
-            yield Finding(("parallel", key), what, "remove it, or use-torch-fsdp2")
-    if given.task.experiment.precision == "fp16":
-        what = "use-torch-fsdp2 does not work with fp16"
-        yield Finding(("precision",), what, "precision: bf16")
-    if given.has("use_distributed_optimizer"):
-        what = "FSDP divides the optimizer already"
-        yield given.finding("use_distributed_optimizer", what, "remove it")
-    for flag in _NEEDED_BY_FSDP2:
-        if not given.has(flag):
-            missing = flag.replace("_", "-")
-            yield given.finding(name, f"needs {missing}", f"add `{missing}: true` to args")
-
-
-_FORMATS = {"torch_dcp": "use_torch_fsdp2", "fsdp_dtensor": "use_megatron_fsdp"}
-
-
-@rule(
-    "`ckpt-format` torch_dcp or fsdp_dtensor without its FSDP, or `use-megatron-fsdp` without "
-    "fsdp_dtensor",
-    "it asserts them together",
-    _VALIDATE,
-)
-def checkpoint_format(given: Given) -> Iterator[Finding]:
-    kind = given.text("ckpt_format")
-    needed = _FORMATS.get(kind or "")
-    if needed and not given.has(needed):
-        flag = needed.replace("_", "-")
-        yield given.finding("ckpt_format", f"{kind} needs {flag}", "ckpt-format: torch_dist")
-    elif given.has("use_megatron_fsdp") and kind != "fsdp_dtensor":
-        what = "Megatron's FSDP saves in the format fsdp_dtensor alone"
-        yield given.finding("use_megatron_fsdp", what, "add `ckpt-format: fsdp_dtensor`")
-
-
-@rule(
-    "full recomputation without `recompute-method` and `recompute-num-layers`",
-    "it raises ValueError",
-    _CONFIG,
-)
-def full_recomputation(given: Given) -> Iterator[Finding]:
-    is_full = given.text("recompute_granularity") == "full"
-    if not is_full or given.has("recompute_activations"):
-        return
-    for name, example in (("recompute_method", "uniform"), ("recompute_num_layers", "1")):
-        if not given.has(name):
-            flag = name.replace("_", "-")
-            what = f"full recomputation needs {flag}"
-            yield given.finding("recompute_granularity", what, f"add `{flag}: {example}`")
-
-
-@rule(
-    "`recompute-num-layers` with selective recomputation, or `distribute-saved-activations` with "
-    "`sequence`",
-    "it raises ValueError",
-    _CONFIG,
-)
-def recomputation_of_parts(given: Given) -> Iterator[Finding]:
-    is_selective = given.text("recompute_granularity") == "selective"
-    if (is_selective or given.has("recompute_activations")) and given.has("recompute_num_layers"):
-        what = "selective recomputation counts no layers"
-        yield given.finding("recompute_num_layers", what, "remove it")
-    if given.has("distribute_saved_activations") and given.task.parallelism.sequence:
-        what = "sequence parallelism divides them already"
-        yield given.finding("distribute_saved_activations", what, "remove it")
-
-
-@rule(
-    "`cpu-offloading-num-layers` with a pipeline, recomputation or as many layers as the model has",
-    "it raises ValueError",
-    _CONFIG,
-)
-def offloaded_activations(given: Given) -> Iterator[Finding]:
-    name, model = "cpu_offloading_num_layers", given.task.experiment.model
-    layers = given.number(name)
-    if not layers:
-        return
-    if given.task.parallelism.pipeline > 1:
-        yield given.finding(name, "does not work with a pipeline", "remove one of them")
-    elif given.has("recompute_granularity") or given.has("recompute_activations"):
-        yield given.finding(name, "does not work with recomputation", "remove one of them")
-    elif model and layers >= model.layers:
-        yield given.finding(name, f"the model has {model.layers} layers", "fewer layers")
-
-
-@rule(
-    "`optimizer-cpu-offload` without `use-precision-aware-optimizer`",
-    "it asserts both",
-    _VALIDATE,
-)
-def offloaded_optimizer(given: Given) -> Iterator[Finding]:
-    name = "optimizer_cpu_offload"
-    if given.has(name) and not given.has("use_precision_aware_optimizer"):
-        what = "needs use-precision-aware-optimizer"
-        yield given.finding(name, what, "add `use-precision-aware-optimizer: true`")
-
-
-@rule(
-    "`use-precision-aware-optimizer` without `use-distributed-optimizer`",
-    "it asserts both",
-    "core/optimizer/optimizer_config.py",
-)
-def precise_optimizer(given: Given) -> Iterator[Finding]:
-    name = "use_precision_aware_optimizer"
-    if given.has(name) and not given.has("use_distributed_optimizer"):
-        what = "needs use-distributed-optimizer"
-        yield given.finding(name, what, "add `use-distributed-optimizer: true`")
-
-
-@rule(
-    "fp8 and fp4 together, or `fp8-param-gather` without fp8 and without a divided optimizer",
-    "it raises ValueError, or asserts",
-    f"{_VALIDATE}; {_CONFIG}",
-)
-def eight_bits(given: Given) -> Iterator[Finding]:
-    if given.has("fp8_format") and given.has("fp4_format"):
-        yield given.finding("fp4_format", "fp8-format is given as well", "remove one of them")
-    if not given.has("fp8_param_gather"):
-        return
-    if not given.has("fp8_format"):
-        yield given.finding("fp8_param_gather", "needs fp8-format", "add `fp8-format: hybrid`")
-    elif not any(given.has(one) for one in (*FSDP, "use_distributed_optimizer")):
-        what = "needs use-distributed-optimizer"
-        yield given.finding("fp8_param_gather", what, "add `use-distributed-optimizer: true`")
+# ------------------------------------------------------------------ memory
 
 
 MEMORY_RULES: tuple[Rule[Given], ...] = (
-    overlapping_gather,
-    torch_fsdp,
-    checkpoint_format,
-    full_recomputation,
-    recomputation_of_parts,
-    offloaded_activations,
-    offloaded_optimizer,
-    precise_optimizer,
-    eight_bits,
+    row(
+        "`overlap-param-gather` without `overlap-grad-reduce` and a distributed optimizer",
+        "it asserts both",
+        _VALIDATE,
+        Case(
+            "overlap_param_gather",
+            "not use_distributed_optimizer, not use_megatron_fsdp",
+            "needs use-distributed-optimizer",
+            "add `use-distributed-optimizer: true`, or remove it",
+        ),
+        Case(
+            "overlap_param_gather",
+            "use_distributed_optimizer or use_megatron_fsdp, not overlap_grad_reduce",
+            "needs overlap-grad-reduce",
+            "add `overlap-grad-reduce: true`, or remove it",
+        ),
+    ),
+    row(
+        "`use-torch-fsdp2` with a pipeline, expert ranks, fp16 or a distributed optimizer, or "
+        "without `no-gradient-accumulation-fusion` and `untie-embeddings-and-output-weights`",
+        "it asserts these",
+        _VALIDATE,
+        Case(
+            ("parallel", "pipeline"),
+            "use_torch_fsdp2, parallel.pipeline > 1",
+            "use-torch-fsdp2 does not work with pipeline: {parallel.pipeline}",
+            "remove it, or use-torch-fsdp2",
+        ),
+        Case(
+            ("parallel", "expert"),
+            "use_torch_fsdp2, parallel.expert > 1",
+            "use-torch-fsdp2 does not work with expert: {parallel.expert}",
+            "remove it, or use-torch-fsdp2",
+        ),
+        Case(
+            ("precision",),
+            "use_torch_fsdp2, spec.precision == fp16",
+            "use-torch-fsdp2 does not work with fp16",
+            "precision: bf16",
+        ),
+        Case(
+            "use_distributed_optimizer",
+            "use_torch_fsdp2",
+            "FSDP divides the optimizer already",
+            "remove it",
+        ),
+        Case(
+            "use_torch_fsdp2",
+            "not no_gradient_accumulation_fusion",
+            "needs no-gradient-accumulation-fusion",
+            "add `no-gradient-accumulation-fusion: true` to args",
+        ),
+        Case(
+            "use_torch_fsdp2",
+            "not untie_embeddings_and_output_weights",
+            "needs untie-embeddings-and-output-weights",
+            "add `untie-embeddings-and-output-weights: true` to args",
+        ),
+    ),
+    row(
+        "`ckpt-format` torch_dcp or fsdp_dtensor without its FSDP, or `use-megatron-fsdp` without "
+        "fsdp_dtensor",
+        "it asserts them together",
+        _VALIDATE,
+        Case(
+            "ckpt_format",
+            "it == torch_dcp, not use_torch_fsdp2",
+            "torch_dcp needs use-torch-fsdp2",
+            "ckpt-format: torch_dist",
+        ),
+        Case(
+            "ckpt_format",
+            "it == fsdp_dtensor, not use_megatron_fsdp",
+            "fsdp_dtensor needs use-megatron-fsdp",
+            "ckpt-format: torch_dist",
+        ),
+        Case(
+            "use_megatron_fsdp",
+            "ckpt_format != fsdp_dtensor, ckpt_format != torch_dcp or use_torch_fsdp2",
+            "Megatron's FSDP saves in the format fsdp_dtensor alone",
+            "add `ckpt-format: fsdp_dtensor`",
+        ),
+    ),
+    row(
+        "full recomputation without `recompute-method` and `recompute-num-layers`",
+        "it raises ValueError",
+        _CONFIG,
+        Case(
+            "recompute_granularity",
+            "it == full, not recompute_activations, not recompute_method",
+            "full recomputation needs recompute-method",
+            "add `recompute-method: uniform`",
+        ),
+        Case(
+            "recompute_granularity",
+            "it == full, not recompute_activations, not recompute_num_layers",
+            "full recomputation needs recompute-num-layers",
+            "add `recompute-num-layers: 1`",
+        ),
+    ),
+    row(
+        "`recompute-num-layers` with selective recomputation, or `distribute-saved-activations` "
+        "with `sequence`",
+        "it raises ValueError",
+        _CONFIG,
+        Case(
+            "recompute_num_layers",
+            "recompute_activations or recompute_granularity == selective",
+            "selective recomputation counts no layers",
+            "remove it",
+        ),
+        Case(
+            "distribute_saved_activations",
+            "parallel.sequence",
+            "sequence parallelism divides them already",
+            "remove it",
+        ),
+    ),
+    row(
+        "`cpu-offloading-num-layers` with a pipeline, recomputation or as many layers as the model "
+        "has",
+        "it raises ValueError",
+        _CONFIG,
+        Case(
+            "cpu_offloading_num_layers",
+            "it > 0, parallel.pipeline > 1",
+            "does not work with a pipeline",
+            "remove one of them",
+        ),
+        Case(
+            "cpu_offloading_num_layers",
+            "it > 0, parallel.pipeline <= 1, recompute_granularity or recompute_activations",
+            "does not work with recomputation",
+            "remove one of them",
+        ),
+        Case(
+            "cpu_offloading_num_layers",
+            "it >= model.layers, parallel.pipeline <= 1, not recompute_granularity, "
+            "not recompute_activations",
+            "the model has {model.layers} layers",
+            "fewer layers",
+        ),
+    ),
+    row(
+        "`optimizer-cpu-offload` without `use-precision-aware-optimizer`",
+        "it asserts both",
+        _VALIDATE,
+        Case(
+            "optimizer_cpu_offload",
+            "not use_precision_aware_optimizer",
+            "needs use-precision-aware-optimizer",
+            "add `use-precision-aware-optimizer: true`",
+        ),
+    ),
+    row(
+        "`use-precision-aware-optimizer` without `use-distributed-optimizer`",
+        "it asserts both",
+        "core/optimizer/optimizer_config.py",
+        Case(
+            "use_precision_aware_optimizer",
+            "not use_distributed_optimizer",
+            "needs use-distributed-optimizer",
+            "add `use-distributed-optimizer: true`",
+        ),
+    ),
+    row(
+        "fp8 and fp4 together, or `fp8-param-gather` without fp8 and without a divided optimizer",
+        "it raises ValueError, or asserts",
+        f"{_VALIDATE}; {_CONFIG}",
+        Case("fp4_format", "fp8_format", "fp8-format is given as well", "remove one of them"),
+        Case("fp8_param_gather", "not fp8_format", "needs fp8-format", "add `fp8-format: hybrid`"),
+        Case(
+            "fp8_param_gather",
+            "fp8_format, not use_torch_fsdp2, not use_megatron_fsdp, not use_distributed_optimizer",
+            "needs use-distributed-optimizer",
+            "add `use-distributed-optimizer: true`",
+        ),
+    ),
 )
