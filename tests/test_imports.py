@@ -83,6 +83,12 @@ print(*{name.split(".")[0] for name in sys.modules})
     return set(done.stdout.split())
 
 
+def test_render_imports_at_most_180_of_our_modules(tmp_path: pathlib.Path) -> None:
+    """Each costs time at every start. A deferred import is one for what most specs do not use."""
+    loaded = modules_of(["render", str(EXAMPLES / "tiny-gpt.yaml"), "-o", "out"], tmp_path)
+    assert len([name for name in loaded if name.partition(".")[0] == "clusterjobs"]) <= 180
+
+
 def test_render_imports_the_framework_of_the_spec_and_no_other(tmp_path: pathlib.Path) -> None:
     loaded = modules_of(["render", str(EXAMPLES / "tiny-gpt.yaml"), "-o", "out"], tmp_path)
     assert "clusterjobs.frameworks.deepspeed" in loaded

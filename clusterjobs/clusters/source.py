@@ -6,9 +6,10 @@ Only `runs/` and the commands use sources, through this protocol.
 from __future__ import annotations
 
 import pathlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from clusterjobs.clusters.facts import BucketLink, ClusterFacts
 from clusterjobs.errors import Problem
@@ -49,8 +50,7 @@ class NodeGroup:
         return tuple(f"{self.prefix}{number}" for number in range(1, self.count + 1))
 
 
-@dataclass(frozen=True)
-class Partition:
+class Partition(NamedTuple):
     """A partition. `exclusive`: `OverSubscribe=EXCLUSIVE`; `max_time` in seconds.
 
     Groups of one prefix are the same nodes, of which each partition has the first ones.
@@ -65,8 +65,7 @@ class Partition:
     max_nodes: int | None = None
 
 
-@dataclass(frozen=True)
-class SlurmShape:
+class SlurmShape(NamedTuple):
     """A cluster as its Slurm has it. `shared`: the folders that all nodes share.
 
     `commands`: the folder of srun and the others on the nodes; "" if they are on every user's PATH.
@@ -113,3 +112,27 @@ class ClusterSource(Protocol):
 
     def fit(self, links: Sequence[BucketLink] = ()) -> ClusterFiles:
         """The files for a job that needs these links. Raises InputError if that is impossible."""
+
+
+# ------------------------------------------------------------------ descriptions
+#
+# Detects, by its text, whether a file is a description of a Slurm cluster.
+
+
+_KIND = re.compile(r"""^(?:\{[ \t]*)?["']?(kind)["']?[ \t]*:[ \t]*["']?slurm\b""", re.MULTILINE)
+_ANY_KIND = re.compile(r"""^(?:\{[ \t]*)?["']?kind["']?[ \t]*:""", re.MULTILINE)
+_SECTION = re.compile(r"^(?:node_types|partitions)[ \t]*:", re.MULTILINE)
+_OTHER = re.compile(r"^(?:[ \t]*(?:Scheduling|SlurmQueues)|framework|cluster)[ \t]*:", re.MULTILINE)
+
+
+def find_kind(text: str) -> re.Match[str] | None:
+    """Where `kind: slurm` stands at the top; its key is group 1."""
+    return _KIND.search(text.removeprefix("\ufeff"))
+
+
+def is_description(text: str) -> bool:
+    """Whether it is meant to be one: by `kind: slurm`, or by sections that no other file has."""
+    if find_kind(text):
+        return True
+    sections = _SECTION.search(text) or _ANY_KIND.search(text.removeprefix("\ufeff"))
+    return bool(sections) and not _OTHER.search(text)

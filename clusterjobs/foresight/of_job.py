@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from clusterjobs.console.show import show_problems
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.plugins import Block, Check, PlannedJob, Prediction, Predictor, Unknown
-from clusterjobs.runs.training import CPU, training_of
 from clusterjobs.sites.folders import MEASUREMENTS_FILE, SiteFolders
 
 if TYPE_CHECKING:
@@ -44,6 +43,7 @@ def _predicting(
     @functools.cache  # most points are alike
     def of_training(training: Training) -> Foresight | Unknown:
         from clusterjobs.foresight.foresee import foresee
+        from clusterjobs.runs.training import CPU
 
         found = foresee(training, first.inputs.sites, measured, with_nearest)
         gpu = training.gpu
@@ -53,6 +53,8 @@ def _predicting(
         return found
 
     def of_job(job: PlannedJob) -> Foresight | Unknown:
+        from clusterjobs.runs.training import training_of
+
         facts, with_cpus = job.source.facts, bool(measured)
         training = training_of(job.plan, job.spec, facts, job.texts, with_cpus)
         return training if isinstance(training, Unknown) else of_training(training)
@@ -98,6 +100,9 @@ def _warnings(jobs: Sequence[PlannedJob], strict: bool) -> tuple[Problem, ...]:
 
     A warning that only some points have names them.
     """
+    has_gpus = any(one.plan.placement.node_type.gpus for one in jobs)
+    if not has_gpus and not jobs[0].site.files(MEASUREMENTS_FILE):
+        return ()  # nothing is predicted
     points: dict[Problem, list[str]] = {}
     try:
         predict = _predicting(jobs[0], with_nearest=False)

@@ -46,7 +46,6 @@ from clusterjobs.frameworks.ds_config import (
     own_keys,
 )
 from clusterjobs.frameworks.rules import Finding, check_rules, rule
-from clusterjobs.frameworks.torch_foreseen import foreseen
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel, TopLevelKeys
 
@@ -78,6 +77,8 @@ class DeepSpeed(Framework):
     def foreseen(
         self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> Foreseen:
+        from clusterjobs.frameworks.torch_foreseen import foreseen  # only a foresight needs it
+
         assert isinstance(options, Options)
         return foreseen(experiment, options.zero, keys_of(options.ds_config, texts))
 

@@ -113,7 +113,7 @@ def _chosen(partitions: tuple[Partition, ...], queue: str | None) -> tuple[Parti
     if not chosen:
         names = [partition.name for partition in partitions]
         raise one_problem(f"no queue {queue} in this cluster", hint=did_you_mean(queue, names))
-    return tuple(replace(partition, default=True) for partition in chosen)
+    return tuple(partition._replace(default=True) for partition in chosen)
 
 
 def _smaller(partition: Partition, nodes: int) -> Partition:
@@ -124,7 +124,7 @@ def _smaller(partition: Partition, nodes: int) -> Partition:
         count = min(group.count, nodes - sum(alike))
         if count > 0:
             groups.append(replace(group, count=count))
-    return replace(partition, groups=tuple(groups))
+    return partition._replace(groups=tuple(groups))
 
 
 def _type(group: NodeGroup) -> tuple[object, ...]:

@@ -8,10 +8,8 @@ from __future__ import annotations
 import pathlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from clusterjobs.clusters.described.read import find_kind, is_description
 from clusterjobs.clusters.facts import ClusterFacts
 from clusterjobs.clusters.find import cluster_names, find_cluster, is_path, short_name
 from clusterjobs.clusters.parallelcluster.config import Cluster
@@ -19,7 +17,7 @@ from clusterjobs.clusters.parallelcluster.facts import cluster_facts
 from clusterjobs.clusters.parallelcluster.read import read_cluster
 from clusterjobs.clusters.parallelcluster.site_values import substitute, unresolved_problems
 from clusterjobs.clusters.parallelcluster.source import ConfigSource
-from clusterjobs.clusters.source import ClusterSource
+from clusterjobs.clusters.source import ClusterSource, find_kind, is_description
 from clusterjobs.errors import InputError, Location, Problem, in_order, one_problem
 from clusterjobs.script.shell_check import CODE_HINT, bash_complaint
 from clusterjobs.sites.folders import (
@@ -85,8 +83,7 @@ def described_source(text: str, file: str) -> DescriptionSource:
     return source
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(NamedTuple):
     """A config with its facts. `data` is its plain data with the site's values.
 
     `unresolved`: the references without a value in site.yaml; they are kept as written.
@@ -113,8 +110,7 @@ class Config:
         return cluster_facts(self.cluster)
 
 
-@dataclass(frozen=True)
-class Described:
+class Described(NamedTuple):
     """A description of a Slurm cluster with its facts."""
 
     description: Description

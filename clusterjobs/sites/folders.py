@@ -17,7 +17,6 @@ from typing import BinaryIO, NamedTuple
 from clusterjobs.clusters.find import ENDINGS
 from clusterjobs.errors import InputError, Location, Problem, nearest, one_problem
 from clusterjobs.script.shell_check import insertion_problems
-from clusterjobs.script.site.merge import marker_problems
 from clusterjobs.script.site.templates import SiteFile, SiteTemplates
 from clusterjobs.yaml.document import MAX_BYTES, decode
 
@@ -282,6 +281,8 @@ def read_site_templates(site: SiteFolders) -> SiteTemplates:
 
 
 def _read(folder: pathlib.Path, path: pathlib.Path) -> SiteFile:
+    from clusterjobs.script.site.merge import marker_problems  # for a site with templates alone
+
     is_file(path)  # raises for a folder or a pipe, and names a broken link
     not_writable_by_all(path)
     text = read_text(path)

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from clusterjobs.clusters.described.read import is_description
+from clusterjobs.clusters.source import is_description
 from clusterjobs.console.options import json_option, site_file_option
 from clusterjobs.console.show import print_json, show_problems, styled
 from clusterjobs.counted import counted

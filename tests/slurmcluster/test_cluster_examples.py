@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from clusterjobs import resources
-from clusterjobs.clusters.described.read import is_description
 from clusterjobs.clusters.described.source import DescriptionSource
+from clusterjobs.clusters.source import is_description
 
 Run = Callable[..., Any]
 

@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 
-from clusterjobs.clusters.described.read import is_description
 from clusterjobs.clusters.described.source import DescriptionSource
 from clusterjobs.clusters.facts import ClusterFacts, Mount, NodeType
+from clusterjobs.clusters.source import is_description
 from clusterjobs.errors import InputError, Problem
 
 FULL = """\

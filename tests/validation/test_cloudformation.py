@@ -14,7 +14,7 @@ import yaml
 from single_changes import base_text
 
 from clusterjobs import resources
-from clusterjobs.clusters.described.read import is_description
+from clusterjobs.clusters.source import is_description
 
 pytestmark = [pytest.mark.aws, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 pytest.importorskip("pcluster")

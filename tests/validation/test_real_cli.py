@@ -9,7 +9,7 @@ import pytest
 from single_changes import Change, base_text, load_changes
 
 from clusterjobs import resources
-from clusterjobs.clusters.described.read import is_description
+from clusterjobs.clusters.source import is_description
 
 pytestmark = [pytest.mark.aws, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 pytest.importorskip("pcluster")

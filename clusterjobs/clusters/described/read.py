@@ -6,7 +6,6 @@ It knows which values must fit each other. It must not read files, or know what 
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Iterator
 
 from clusterjobs.clusters.described.description import (
@@ -214,27 +213,3 @@ def _misfits_of_type(name: str, node_type: NodeType, document: Document) -> Iter
         what = f"none, but gpu_type of {name} says that Slurm counts the GPUs"
         hint = "remove gpu_type, which is the type in Slurm's Gres, or write gres"
         yield Problem(what, document.locate(own), dotted(own), hint)
-
-
-# ------------------------------------------------------------------ detect
-#
-# Detects, by its text, whether a file is a description of a Slurm cluster.
-
-
-_KIND = re.compile(r"""^(?:\{[ \t]*)?["']?(kind)["']?[ \t]*:[ \t]*["']?slurm\b""", re.MULTILINE)
-_ANY_KIND = re.compile(r"""^(?:\{[ \t]*)?["']?kind["']?[ \t]*:""", re.MULTILINE)
-_SECTION = re.compile(r"^(?:node_types|partitions)[ \t]*:", re.MULTILINE)
-_OTHER = re.compile(r"^(?:[ \t]*(?:Scheduling|SlurmQueues)|framework|cluster)[ \t]*:", re.MULTILINE)
-
-
-def find_kind(text: str) -> re.Match[str] | None:
-    """Where `kind: slurm` stands at the top; its key is group 1."""
-    return _KIND.search(text.removeprefix("\ufeff"))
-
-
-def is_description(text: str) -> bool:
-    """Whether it is meant to be one: by `kind: slurm`, or by sections that no other file has."""
-    if find_kind(text):
-        return True
-    sections = _SECTION.search(text) or _ANY_KIND.search(text.removeprefix("\ufeff"))
-    return bool(sections) and not _OTHER.search(text)
