@@ -59,9 +59,9 @@ def report(
     Speed, efficiency, loss, lost time and cost of one job with all its attempts. Several runs are
     compared. A folder stands for the jobs in it, and - for standard input.
     """
+    from clusterjobs.report.compare import rank_tables, tables_of
     from clusterjobs.report.exports import csv_text, report_data, write_tensorboard, write_text
     from clusterjobs.report.read import Specs, progress_for, read_target
-    from clusterjobs.report.run_tables import rank_tables, tables_of
     from clusterjobs.report.targets import find_targets
     from clusterjobs.report.text import run_text, table_text, unread_text
 

@@ -1,15 +1,21 @@
-"""Several runs side by side."""
+"""The tables of a report: runs beside each other, beside a prediction, and their ranks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import pathlib
+import re
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from clusterjobs.models.records import Range
-from clusterjobs.plugins import Prediction
-from clusterjobs.report.logs.records import Quantity
+from clusterjobs.console.show import show_problems
+from clusterjobs.errors import one_problem
+from clusterjobs.files import open_regular
+from clusterjobs.plugins import Prediction, Unknown, predict
+from clusterjobs.report.logs.flight_recorder import MOST_BYTES, hang, read_dump
+from clusterjobs.report.logs.records import Log, Quantity
 from clusterjobs.report.run import Run
 from clusterjobs.report.tables import Table, dollars, integer, number, seconds, share
+from clusterjobs.runs.load import load
 
 TITLE = "comparison"
 _UNKNOWN = "-"
@@ -93,30 +99,31 @@ def against(run: Run, predicted: Prediction, where: str) -> Table:
         ("memory, GiB", run.peak_memory_gib, predicted.memory_gib),
     ]
     both = [(name, value, ranged) for name, value, ranged in found if value and ranged]
-    rows = tuple(_against_row(name, value, ranged) for name, value, ranged in both)
+    rows = []
+    for name, value, ranged in both:
+        shown = share if name == "MFU" else number
+        inside = ranged.low <= value <= ranged.high
+        apart = f"{100 * (value / ranged.mid - 1):+.1f} %"
+        rows.append(
+            (
+                name,
+                shown(value),
+                shown(ranged.mid),
+                f"{shown(ranged.low)} to {shown(ranged.high)}",
+                apart if inside else f"{apart}, outside the range",
+            )
+        )
     title = f"{run.name} against the prediction for {where}"
     if not rows:
         return Table(title, notes=("Nothing that was measured was also predicted.",))
     name, value, ranged = max(both, key=lambda one: abs(one[1] / one[2].mid - 1))
-    apart = 100 * (value / ranged.mid - 1)
+    excess = 100 * (value / ranged.mid - 1)
     note = (
-        f"What differs most is the {name.split(',')[0]}: {abs(apart):.1f} % "
-        f"{'more' if apart > 0 else 'less'} than predicted."
+        f"What differs most is the {name.split(',')[0]}: {abs(excess):.1f} % "
+        f"{'more' if excess > 0 else 'less'} than predicted."
     )
     head = ("quantity", "measured", "predicted", "range (80 %)", "difference")
-    return Table(title, head, rows, (note,))
-
-
-def _against_row(name: str, value: float, ranged: Range) -> tuple[str, ...]:
-    shown = share if name == "MFU" else number
-    inside = ranged.low <= value <= ranged.high
-    return (
-        name,
-        shown(value),
-        shown(ranged.mid),
-        f"{shown(ranged.low)} to {shown(ranged.high)}",
-        f"{100 * (value / ranged.mid - 1):+.1f} %" + ("" if inside else ", outside the range"),
-    )
+    return Table(title, head, tuple(rows), (note,))
 
 
 _NEAR = 0.01  # of two batches that are the same
@@ -239,8 +246,13 @@ def _remarks(base: _Size, one: _Size, kind: str) -> list[str]:
 
 def _naive(runs: Sequence[Run], name: Quantity) -> list[str]:
     """What a careless division would give, where it is impossible."""
+    rates = [[one.values[name] for one in run.windows if name in one.values] for run in runs]
     known = sorted(
-        ((run.gpus or 1, rate, run) for run in runs if (rate := _last_rate(run, name))),
+        (
+            (run.gpus or 1, found[-1], run)
+            for run, found in zip(runs, rates, strict=True)
+            if found and found[-1]
+        ),
         key=lambda one: one[0],
     )
     if len({gpus for gpus, _, _ in known}) < 2:
@@ -253,11 +265,6 @@ def _naive(runs: Sequence[Run], name: Quantity) -> list[str]:
         f"Dividing the last {_UNITS[name]} of both gives {number(value, 3)} for {large.name} "
         f"against {small.name}. More than 1 is impossible: {small.name} was slower than its GPUs."
     ]
-
-
-def _last_rate(run: Run, name: Quantity) -> float:
-    found = [one.values[name] for one in run.windows if name in one.values]
-    return found[-1] if found else 0.0
 
 
 def _amdahl(sizes: Sequence[_Size]) -> str | None:
@@ -279,3 +286,65 @@ def _amdahl(sizes: Sequence[_Size]) -> str | None:
         f"Amdahl's law: {number(1000 * serial, 3)} ms of a step do not get shorter with more GPUs; "
         f"at most {number((serial + parallel) / serial, 3)} times the speed of one GPU."
     )
+
+
+def predicted_for(spec: pathlib.Path) -> Prediction:
+    """The prediction. Raises InputError if the spec is wrong, or nothing can be predicted."""
+    planned = load(spec, (), to_write=False)
+    if planned.sweep:
+        raise one_problem(f"--against {spec}: it has a sweep", hint="name a spec without a sweep")
+    found = predict(planned.planned_jobs[0])
+    if isinstance(found, Unknown):
+        show_problems(found.problems)
+        raise one_problem(f"--against {spec}: {found.why}", hint=found.hint)
+    return found
+
+
+def tables_of(runs: Sequence[Run], spec: pathlib.Path | None) -> list[Table]:
+    """Those that say something about these runs. Raises InputError for a wrong spec."""
+    tables = [comparison(runs)] if len(runs) > 1 else []
+    if (scaled := scaling(runs)) is not None:
+        tables.append(scaled)
+    if spec:
+        predicted = predicted_for(spec)
+        tables += [against(run, predicted, spec.name) for run in runs]
+    return tables
+
+
+_DUMP = re.compile(r"nccl-trace-rank-(\d{1,7})")  # the name that the job script chooses
+
+
+def rank_tables(run: Run, log: Log, folder: pathlib.Path | None) -> Iterator[Table]:
+    """The ranks that are slow, and those that a hang waited for; nothing without such ranks."""
+    if log.slow_ranks:
+        head = ("rank", "node", "slower by", "in the share of steps", "compared")
+        rows = tuple(
+            (
+                *(str(one.rank), _node_of(one.rank, run)),
+                *(share(one.ratio - 1), share(one.often), one.what),
+            )
+            for one in log.slow_ranks
+        )
+        note = (
+            f"Compared with the median of all ranks, in the last {log.slow_ranks[0].steps} steps."
+        )
+        yield Table(f"{run.name}: slow ranks", head, rows, (note,))
+    if folder:
+        dumps, problems = [], []
+        named = ((_DUMP.fullmatch(path.name), path) for path in sorted(folder.iterdir()))
+        for rank, path in ((int(found[1]), path) for found, path in named if found):
+            try:
+                with open_regular(path) as file:
+                    dumps.append(read_dump(file.read(MOST_BYTES + 1), rank))
+            except (OSError, ValueError) as error:
+                problems.append(f"The dump of rank {rank} cannot be read: {error}")
+        sentences = (*(hang(dumps, run.ranks) if dumps else ()), *problems)
+        if sentences:
+            yield Table(f"{run.name}: the hang, by the flight recorder", notes=sentences)
+
+
+def _node_of(rank: int, run: Run) -> str:
+    """`2 of 4`, in the order of the job's nodes; each has the same number of ranks."""
+    if not run.ranks or not run.nodes or rank >= run.ranks or run.ranks % run.nodes:
+        return "-"
+    return f"{rank // (run.ranks // run.nodes) + 1} of {run.nodes}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from clusterjobs.counted import counted
@@ -59,11 +59,18 @@ def rates_table(run: Run) -> Table | None:
         for quantity, (name, shown) in _RATES.items()
         if (rate := run.rates.get(quantity))
     ]
-    notes = tuple(_about_rates(run))
+    notes = []
+    if run.steady_from is not None:
+        begin = integer(run.steady_from)
+        notes.append(f"The steady state begins at step {begin}; warm-up is left out.")
+    if run.mean_samples_per_second is not None:
+        notes.append(f"Mean of all steps: {number(run.mean_samples_per_second)} samples/s.")
+    if run.peak_memory_gib is not None:
+        notes.append(f"Peak memory of the GPU that prints it: {number(run.peak_memory_gib)} GiB.")
     if not rows:
-        return Table("Rates", notes=notes) if notes else None
+        return Table("Rates", notes=tuple(notes)) if notes else None
     head = ("Steady state", "Median", "10 % point", "90 % point", "Mean", "Lines of the log")
-    return Table("Rates", head, tuple(rows), notes)
+    return Table("Rates", head, tuple(rows), tuple(notes))
 
 
 def sources_table(run: Run) -> Table | None:
@@ -97,15 +104,6 @@ def _most_lost(lost: dict[LostTime, float]) -> str:
         return ""
     part = max(paid, key=lambda one: paid[one])
     return f"{NAMES[part][0].lower()}, {duration(paid[part])}"
-
-
-def _about_rates(run: Run) -> Iterator[str]:
-    if run.steady_from is not None:
-        yield f"The steady state begins at step {integer(run.steady_from)}; warm-up is left out."
-    if run.mean_samples_per_second is not None:
-        yield f"Mean of all steps: {number(run.mean_samples_per_second)} samples/s."
-    if run.peak_memory_gib is not None:
-        yield f"Peak memory of the GPU that prints it: {number(run.peak_memory_gib)} GiB."
 
 
 class Cell(NamedTuple):
