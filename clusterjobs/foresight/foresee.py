@@ -54,7 +54,7 @@ def foresee(
     measured: Sequence[Measurement] = (),
     with_nearest: bool = True,
 ) -> Foresight:
-    """The foresight, with the nearest published rows if they are wanted.
+    """The foresight. `with_nearest`: with the nearest published rows.
 
     Raises InputError for prices in a site.yaml that are wrong.
     """

@@ -65,14 +65,14 @@ def report(
     from clusterjobs.report.targets import find_targets
     from clusterjobs.report.text import run_text, table_text, unread_text
 
-    wanted, missing = find_targets(targets, spec)
+    logs_to_read, missing = find_targets(targets, spec)
     for note in missing:
         click.echo(note, err=True)
     specs = Specs()
-    found = [read_target(one, specs, progress_for(one)) for one in wanted]
+    found = [read_target(one, specs, progress_for(one)) for one in logs_to_read]
     runs = [run for run, _ in found]
     tables = tables_of(runs, against)
-    for one, (run, log) in zip(wanted, found, strict=True):
+    for one, (run, log) in zip(logs_to_read, found, strict=True):
         tables += rank_tables(run, log, one.folder)
     if html:
         from clusterjobs.report.page import page
@@ -90,7 +90,7 @@ def report(
         return
     as_unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     unread = [one for one in found if not one[0].windows]
-    with_pattern = any(specs.has_pattern(one.spec) for one in wanted)
+    with_pattern = any(specs.has_pattern(one.spec) for one in logs_to_read)
     blocks = [unread_text(unread, with_pattern)] if unread else []
     blocks += [run_text(run, as_unicode) for run in runs] if len(runs) == 1 else []
     click.echo("\n\n".join([*blocks, *map(table_text, tables)]))

@@ -79,7 +79,7 @@ class Efficiency:
 
 @dataclass(frozen=True)
 class Cost:
-    """What the run's nodes cost, in the price's own words; `dollars` of the paid time.
+    """What the run's nodes cost. `dollars`: of the paid time. `price`: with its terms.
 
     `lost_dollars` is None if the useful time is unknown.
     """

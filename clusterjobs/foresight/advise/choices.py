@@ -196,12 +196,12 @@ def facts_of_gpus(gpu: Gpu, per_node: int, gbps: float, name: str) -> ClusterFac
     return ClusterFacts(name, (partition,), mounts_complete=False, default_partition=name)
 
 
-def node_counts(node_option: NodeOption, gpus: int, wanted: Iterable[int]) -> list[int]:
+def node_counts(node_option: NodeOption, gpus: int, chosen: Iterable[int]) -> list[int]:
     """Nodes to try: those of --nodes, else as many as give the spec's GPUs, and a quarter
     to four times of that."""
     same = max(1, round(gpus / node_option.gpus_per_node))
     counts = {same, *(max(1, round(same * factor)) for factor in (0.25, 0.5, 2, 4))}
-    return sorted(set(wanted) or counts)
+    return sorted(set(chosen) or counts)
 
 
 def within_limit(node_option: NodeOption, counts: Iterable[int]) -> Iterator[int | RuledOut]:

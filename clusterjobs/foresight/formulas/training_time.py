@@ -1,6 +1,6 @@
 """From the time of a step to the time of a training: steps, start, saves, failures, requeues.
 
-Times in seconds. Knows no spec and no Slurm.
+Times in seconds, sizes in bytes.
 """
 
 from __future__ import annotations
