@@ -223,13 +223,17 @@ class GivenArguments:
     def shown(self, name: str) -> Any:
         """The number of an argument, else its text; for a key's first part, what has the keys."""
         if name in _PARTS:
-            return _PARTS[name](self.task)
+            return self.part(name)
         number = self.number(name)
         return self.text(name) if number is None else number
 
+    def part(self, name: str) -> Any:
+        """What has the keys that begin with this name."""
+        return _PARTS[name](self.task)
+
     def _key(self, name: str) -> Any:
         part, _, key = name.partition(".")
-        return getattr(_PARTS[part](self.task), key, None)
+        return getattr(self.part(part), key, None)
 
     def finding(self, name: str, what: str, hint: str) -> Finding:
         """A mistake at one argument."""

@@ -243,10 +243,10 @@ def test_every_rule_finds_a_mistake_of_this_file(monkeypatch: pytest.MonkeyPatch
     names = set()
 
     def findings_of(rules: Iterable[Rule[Config]], config: Config) -> tuple[()]:
-        names.update(one.find.__name__ for one in rules if list(one.find(config)))
+        names.update(one.mistake for one in rules if list(one.find(config)))
         return ()
 
     monkeypatch.setattr(checks, "findings_of", findings_of)
     for more, without, *_ in MISTAKES:
         found(more, without)
-    assert names == {one.find.__name__ for one in (*TRAINING_RULES, *MODEL_RULES)}
+    assert names == {one.mistake for one in (*TRAINING_RULES, *MODEL_RULES)}

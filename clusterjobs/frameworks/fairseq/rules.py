@@ -1,12 +1,13 @@
-"""What a rule about fairseq looks at: the spec's arguments by fairseq's own names.
+"""Rules about the arguments of fairseq-train and of fairseq-hydra-train, by fairseq's own names.
 
-Knows how both programs' arguments are written; it must not know what any of them means.
+Source: fairseq 0.12; hydra 1.3.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from clusterjobs.counted import counted
 from clusterjobs.errors import nearest
@@ -14,7 +15,7 @@ from clusterjobs.frameworks.arguments import Argument, given_arguments
 from clusterjobs.frameworks.base import Task
 from clusterjobs.frameworks.fairseq.settings import Settings, argument_keys
 from clusterjobs.frameworks.flags import table, text_fits
-from clusterjobs.frameworks.rules import Finding, GivenArguments, rule
+from clusterjobs.frameworks.rules import Case, Finding, GivenArguments, Rule, row, rule
 from clusterjobs.spec.references import has_variable
 
 
@@ -29,14 +30,9 @@ class Given(GivenArguments):
         """Whether the arguments are hydra's overrides."""
         return self.settings.cli == "fairseq-hydra-train"
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether no config file of the user's has further settings."""
-        return self.settings.config_name is None
-
-    def written(self, group: str, key: str) -> str:
-        """A setting as it is written in `args`: max-update, or optimization.max_update."""
-        return f"{group}.{key}" if self.is_hydra else key.replace("_", "-")
+    def part(self, name: str) -> Any:
+        """The parts of the spec and of the plan, and fairseq's settings."""
+        return self.settings if name == "settings" else super().part(name)
 
 
 def given_of(task: Task, settings: Settings) -> Given:
@@ -66,14 +62,7 @@ def _overrides(task: Task) -> Iterator[Argument]:
         yield Argument(index, name, (text,) if equals else ())
 
 
-# ------------------------------------------------------------------ argument rules
-#
-# Rules about fairseq's arguments: their form, names that fairseq lacks, and the batch.
-#
-# Source: fairseq 0.12.
-
-
-# ------------------------------------------------------------------ values
+# ------------------------------------------------------------------ form, names and batch
 
 
 @rule(
@@ -123,9 +112,6 @@ def unknown_choices(given: Given) -> Iterator[Finding]:
             yield Finding(("fairseq", key), what, hint)
 
 
-# ------------------------------------------------------------------ batch
-
-
 @rule(
     "`max-tokens` beside `batch` that is smaller than a micro batch",
     "it makes smaller batches: 8 became 2",
@@ -147,198 +133,192 @@ def tokens_below_the_batch(given: Given) -> Iterator[Finding]:
         yield given.finding("max_tokens", what, hint)
 
 
-@rule(
-    "`max-tokens` beside `batch`, with sentences of unknown length",
-    "the smaller of both counts: the global batch is not that of the spec",
-    "fairseq/data/data_utils.py, batch_by_size",
-    warning=True,
-)
-def tokens_beside_the_batch(given: Given) -> Iterator[Finding]:
-    experiment = given.task.experiment
-    if given.has("max_tokens") and experiment.batch and experiment.model is None:
-        what = "makes batches smaller than batch.micro where sentences are long"
-        yield given.finding("max_tokens", what, "remove it, or batch")
-
-
-@rule(
-    "`max-positions` below the sequence length",
-    "it refuses longer samples",
-    "fairseq/data/data_utils.py, filter_by_size",
-)
-def positions(given: Given) -> Iterator[Finding]:
-    most, model = given.number("max_positions"), given.task.experiment.model
-    if most is not None and model and most < model.sequence:
-        what = f"{most:g} positions, and sequences of {model.sequence} tokens"
-        yield given.finding("max_positions", what, f"{model.sequence} or more, or remove it")
-
-
-ARGUMENT_RULES = (
+ARGUMENT_RULES: tuple[Rule[Given], ...] = (
     lists_of_fairseq_train,
     scalars_of_hydra,
     unknown_choices,
     tokens_below_the_batch,
-    tokens_beside_the_batch,
-    positions,
+    row(
+        "`max-tokens` beside `batch`, with sentences of unknown length",
+        "the smaller of both counts: the global batch is not that of the spec",
+        "fairseq/data/data_utils.py, batch_by_size",
+        Case(
+            "max_tokens",
+            "spec.batch, not spec.model",
+            "makes batches smaller than batch.micro where sentences are long",
+            "remove it, or batch",
+        ),
+        warning=True,
+    ),
+    row(
+        "`max-positions` below the sequence length",
+        "it refuses longer samples",
+        "fairseq/data/data_utils.py, filter_by_size",
+        Case(
+            "max_positions",
+            "it < model.sequence",
+            "{it:g} positions, and sequences of {model.sequence} tokens",
+            "{model.sequence} or more, or remove it",
+        ),
+    ),
 )
 
 
-# ------------------------------------------------------------------ training rules
+# ------------------------------------------------------------------ training
+
+
+TRAINING_RULES: tuple[Rule[Given], ...] = (
+    row(
+        "no `optimizer`",
+        "it fails: optimizer is required",
+        "fairseq/optim/__init__.py",
+        Case(
+            ("args",),
+            "not optimizer, not settings.config_name",
+            "optimizer is missing",
+            "add `optimizer: adam` to args",
+        ),
+    ),
+    row(
+        "no `lr`",
+        "it trains with 0.25",
+        "fairseq/dataclass/configs.py",
+        Case(
+            ("args",),
+            "not lr, not settings.config_name, settings.cli == fairseq-hydra-train",
+            "lr is missing: fairseq's default is 0.25",
+            "add `optimization.lr: [5e-4]` to args",
+        ),
+        Case(
+            ("args",),
+            "not lr, not settings.config_name, settings.cli == fairseq-train",
+            "lr is missing: fairseq's default is 0.25",
+            "add `lr: 5e-4` to args",
+        ),
+        warning=True,
+    ),
+    row(
+        "`polynomial_decay` without `max-update` and `total-num-update`",
+        "it asserts that the decay has a length",
+        "fairseq/optim/lr_scheduler/polynomial_decay_schedule.py",
+        Case(
+            "lr_scheduler",
+            "it == polynomial_decay, not max_update, not total_num_update, not "
+            "settings.config_name, settings.cli == fairseq-hydra-train",
+            "polynomial_decay needs the number of updates",
+            "add `optimization.max_update: 500000` to args",
+        ),
+        Case(
+            "lr_scheduler",
+            "it == polynomial_decay, not max_update, not total_num_update, not "
+            "settings.config_name, settings.cli == fairseq-train",
+            "polynomial_decay needs the number of updates",
+            "add `max-update: 500000` to args",
+        ),
+    ),
+    row(
+        "a decay that ends before the training: `total-num-update` below `max-update`",
+        "it trains on with the last learning rate, 0",
+        "fairseq/optim/lr_scheduler/polynomial_decay_schedule.py",
+        Case(
+            "total_num_update",
+            "it < max_update",
+            "the learning rate is at its end after {it:g} of {max_update:g} updates",
+            "{max_update:g}, or remove it",
+        ),
+        warning=True,
+    ),
+    row(
+        "`warmup-updates` as long as the training",
+        "the learning rate never reaches lr",
+        "fairseq/optim/lr_scheduler",
+        Case(
+            "warmup_updates",
+            "it >= max_update, max_update > 0",
+            "a warm-up of {it:g} updates, and the training has {max_update:g}",
+            "a shorter warm-up",
+        ),
+        warning=True,
+    ),
+    row(
+        "`ddp-backend: fully_sharded` with bf16",
+        "it raises ValueError",
+        "fairseq/trainer.py",
+        Case(
+            "ddp_backend",
+            "it == fully_sharded, spec.precision == bf16",
+            "fairseq does not shard in bf16",
+            "precision: fp16, or another ddp-backend",
+        ),
+    ),
+    row(
+        "`cpu-offload` without `ddp-backend: fully_sharded`",
+        "it raises ValueError",
+        "fairseq/trainer.py",
+        Case(
+            "cpu_offload",
+            "it != false, ddp_backend != fully_sharded, not settings.config_name, settings.cli == "
+            "fairseq-hydra-train",
+            "fairseq offloads only what is sharded",
+            "add `distributed_training.ddp_backend: fully_sharded`, or remove it",
+        ),
+        Case(
+            "cpu_offload",
+            "it != false, ddp_backend != fully_sharded, not settings.config_name, settings.cli == "
+            "fairseq-train",
+            "fairseq offloads only what is sharded",
+            "add `ddp-backend: fully_sharded`, or remove it",
+        ),
+    ),
+    row(
+        "`no-save` or `no-last-checkpoints` beside `checkpoints`",
+        "there is nothing to resume from",
+        "fairseq/checkpoint_utils.py",
+        Case(
+            "no_save|no_last_checkpoints",
+            "it != false, spec.checkpoints",
+            "no checkpoint_last.pt is written, so that no job can resume",
+            "remove it, or checkpoints",
+        ),
+        warning=True,
+    ),
+    row(
+        "`keep-interval-updates` without `save-interval-updates`",
+        "it is ignored",
+        "fairseq/checkpoint_utils.py",
+        Case(
+            "keep_interval_updates",
+            "not save_interval_updates, not settings.config_name, settings.cli == "
+            "fairseq-hydra-train",
+            "has no effect: checkpoints are saved per epoch",
+            "add `checkpoint.save_interval_updates: 1000`",
+        ),
+        Case(
+            "keep_interval_updates",
+            "not save_interval_updates, not settings.config_name, settings.cli == fairseq-train",
+            "has no effect: checkpoints are saved per epoch",
+            "add `save-interval-updates: 1000`",
+        ),
+        warning=True,
+    ),
+    row(
+        "`reset-optimizer`, `reset-lr-scheduler` or another reset with `restarts`",
+        "each attempt resets it again, when it resumes",
+        "fairseq/checkpoint_utils.py",
+        Case(
+            "reset_optimizer|reset_lr_scheduler|reset_dataloader|reset_meters",
+            "it != false, spec.restarts",
+            "resets it after each restart, too",
+            "finetune-from-model resets once, at the start",
+        ),
+        warning=True,
+    ),
+)
+
+
+# ------------------------------------------------------------------ overrides of hydra
 #
-# Rules about fairseq's arguments: optimizer, schedule, sharding, checkpoints.
-#
-# Source: fairseq 0.12.
-
-
-# ------------------------------------------------------------------ optimizer and schedule
-
-
-@rule("no `optimizer`", "it fails: optimizer is required", "fairseq/optim/__init__.py")
-def no_optimizer(given: Given) -> Iterator[Finding]:
-    if given.is_complete and not given.has("optimizer"):
-        yield Finding(("args",), "optimizer is missing", "add `optimizer: adam` to args")
-
-
-@rule("no `lr`", "it trains with 0.25", "fairseq/dataclass/configs.py", warning=True)
-def no_learning_rate(given: Given) -> Iterator[Finding]:
-    if given.is_complete and not given.has("lr"):
-        name = given.written("optimization", "lr")
-        value = "[5e-4]" if given.is_hydra else "5e-4"
-        what = "lr is missing: fairseq's default is 0.25"
-        yield Finding(("args",), what, f"add `{name}: {value}` to args")
-
-
-@rule(
-    "`polynomial_decay` without `max-update` and `total-num-update`",
-    "it asserts that the decay has a length",
-    "fairseq/optim/lr_scheduler/polynomial_decay_schedule.py",
-)
-def decay_without_end(given: Given) -> Iterator[Finding]:
-    ends = ("max_update", "total_num_update")
-    is_chosen = given.text("lr_scheduler") == "polynomial_decay"
-    if is_chosen and given.is_complete and not any(given.has(key) for key in ends):
-        name = given.written("optimization", "max_update")
-        what = "polynomial_decay needs the number of updates"
-        yield given.finding("lr_scheduler", what, f"add `{name}: 500000` to args")
-
-
-@rule(
-    "a decay that ends before the training: `total-num-update` below `max-update`",
-    "it trains on with the last learning rate, 0",
-    "fairseq/optim/lr_scheduler/polynomial_decay_schedule.py",
-    warning=True,
-)
-def decay_before_the_end(given: Given) -> Iterator[Finding]:
-    total, updates = given.number("total_num_update"), given.number("max_update")
-    if total is not None and updates is not None and total < updates:
-        what = f"the learning rate is at its end after {total:g} of {updates:g} updates"
-        yield given.finding("total_num_update", what, f"{updates:g}, or remove it")
-
-
-@rule(
-    "`warmup-updates` as long as the training",
-    "the learning rate never reaches lr",
-    "fairseq/optim/lr_scheduler",
-    warning=True,
-)
-def warmup_without_end(given: Given) -> Iterator[Finding]:
-    warmup, updates = given.number("warmup_updates"), given.number("max_update")
-    if warmup is not None and updates is not None and 0 < updates <= warmup:
-        what = f"a warm-up of {warmup:g} updates, and the training has {updates:g}"
-        yield given.finding("warmup_updates", what, "a shorter warm-up")
-
-
-# ------------------------------------------------------------------ precision and sharding
-
-
-@rule(
-    "`ddp-backend: fully_sharded` with bf16",
-    "it raises ValueError",
-    "fairseq/trainer.py",
-)
-def sharded_bf16(given: Given) -> Iterator[Finding]:
-    is_bf16 = given.task.experiment.precision == "bf16"
-    if given.text("ddp_backend") == "fully_sharded" and is_bf16:
-        what = "fairseq does not shard in bf16"
-        yield given.finding("ddp_backend", what, "precision: fp16, or another ddp-backend")
-
-
-@rule(
-    "`cpu-offload` without `ddp-backend: fully_sharded`",
-    "it raises ValueError",
-    "fairseq/trainer.py",
-)
-def offload_without_sharding(given: Given) -> Iterator[Finding]:
-    is_asked = given.has("cpu_offload") and given.text("cpu_offload") != "false"
-    if is_asked and given.is_complete and given.text("ddp_backend") != "fully_sharded":
-        name = given.written("distributed_training", "ddp_backend")
-        what = "fairseq offloads only what is sharded"
-        yield given.finding("cpu_offload", what, f"add `{name}: fully_sharded`, or remove it")
-
-
-# ------------------------------------------------------------------ checkpoints
-
-
-@rule(
-    "`no-save` or `no-last-checkpoints` beside `checkpoints`",
-    "there is nothing to resume from",
-    "fairseq/checkpoint_utils.py",
-    warning=True,
-)
-def nothing_is_saved(given: Given) -> Iterator[Finding]:
-    for key in ("no_save", "no_last_checkpoints"):
-        if given.task.experiment.checkpoints and given.has(key) and given.text(key) != "false":
-            what = "no checkpoint_last.pt is written, so that no job can resume"
-            yield given.finding(key, what, "remove it, or checkpoints")
-
-
-@rule(
-    "`keep-interval-updates` without `save-interval-updates`",
-    "it is ignored",
-    "fairseq/checkpoint_utils.py",
-    warning=True,
-)
-def nothing_to_keep(given: Given) -> Iterator[Finding]:
-    name = "save_interval_updates"
-    if given.has("keep_interval_updates") and given.is_complete and not given.has(name):
-        what = "has no effect: checkpoints are saved per epoch"
-        hint = f"add `{given.written('checkpoint', name)}: 1000`"
-        yield given.finding("keep_interval_updates", what, hint)
-
-
-@rule(
-    "`reset-optimizer`, `reset-lr-scheduler` or another reset with `restarts`",
-    "each attempt resets it again, when it resumes",
-    "fairseq/checkpoint_utils.py",
-    warning=True,
-)
-def reset_at_every_restart(given: Given) -> Iterator[Finding]:
-    for what in ("optimizer", "lr_scheduler", "dataloader", "meters"):
-        key = f"reset_{what}"
-        if given.task.experiment.restarts and given.has(key) and given.text(key) != "false":
-            said = "resets it after each restart, too"
-            yield given.finding(key, said, "finetune-from-model resets once, at the start")
-
-
-TRAINING_RULES = (
-    no_optimizer,
-    no_learning_rate,
-    decay_without_end,
-    decay_before_the_end,
-    warmup_without_end,
-    sharded_bf16,
-    offload_without_sharding,
-    nothing_is_saved,
-    nothing_to_keep,
-    reset_at_every_restart,
-)
-
-
-# ------------------------------------------------------------------ override checks
-#
-# The overrides of fairseq-hydra-train compared with the keys of fairseq's config.
-#
-# hydra refuses a key that the config lacks, and a value of another type. Source: fairseq 0.12, its
-# dataclasses; hydra 1.3.
+# hydra refuses a key that fairseq's config lacks, and a value of another type.
 
 
 _NOT_COMPARED = ("-", "hydra.", "model.", "+", "~")  # hydra's own; keys that are added or removed

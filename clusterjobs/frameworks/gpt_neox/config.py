@@ -54,9 +54,29 @@ class Config(NamedTuple):
             found = found.get(name) if isinstance(found, dict) else None
         return found
 
-    def number(self, *names: str) -> float | None:
-        """The same, if it is a number."""
-        found = self.value(*names)
+    def has(self, name: str) -> bool:
+        """Whether a key has a value; `is_complete`: whether every file has been read."""
+        return self.is_complete if name == "is_complete" else self.shown(name) is not None
+
+    def shown(self, name: str) -> Any:
+        """The value of a key: `optimizer.params.lr`."""
+        return self.value(*name.split("."))
+
+    def text(self, name: str) -> str | None:
+        """The value as text."""
+        return str(self.shown(name)) if self.has(name) else None
+
+    def path(self, name: str) -> Path:
+        """The key's place in the merged config."""
+        return tuple(name.split("."))
+
+    def as_written(self, name: str) -> str:
+        """The key itself."""
+        return name
+
+    def number(self, name: str) -> float | None:
+        """The value of a key, if it is a number."""
+        found = self.shown(name)
         is_number = isinstance(found, (int, float)) and not isinstance(found, bool)
         return found if is_number else None
 

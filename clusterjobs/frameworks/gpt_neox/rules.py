@@ -1,4 +1,7 @@
-"""What GPT-NeoX refuses or misunderstands in its merged config: names, types and rules."""
+"""What GPT-NeoX refuses or misunderstands in its merged config: names, types and rules.
+
+Source: EleutherAI/gpt-neox 2.0 and later.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,9 @@ from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.flags import mapping_findings, table
 from clusterjobs.frameworks.gpt_neox.config import Config, report, written_values
-from clusterjobs.frameworks.rules import Finding, findings_of, rule
+from clusterjobs.frameworks.rules import Case, Finding, Rule, findings_of, row, rule
 
-# ------------------------------------------------------------------ model rules
-#
-# Rules about GPT-NeoX's keys: model, batch, data, and what the launcher decides.
-#
-# Source: EleutherAI/gpt-neox 2.0 and later, megatron/neox_arguments/arguments.py, where none is
-# named.
+# ------------------------------------------------------------------ model, data and launcher
 
 
 _DERIVED = "neox_arguments/arguments.py, calculate_derived"
@@ -31,14 +29,6 @@ def no_model(config: Config) -> Iterator[Finding]:
     if missing:
         what = f"{', '.join(missing)} missing in the configs"
         yield Finding((), what, "add them, or `model:` to the spec")
-
-
-@rule("`max_position_embeddings` below `seq_length`", "it asserts that it is not", _VALUES)
-def positions(config: Config) -> Iterator[Finding]:
-    most, sequence = config.number("max_position_embeddings"), config.number("seq_length")
-    if most is not None and sequence is not None and most < sequence:
-        what = f"{most:g} positions, and sequences of {sequence:g} tokens"
-        yield Finding(("max_position_embeddings",), what, f"{sequence:g} or more")
 
 
 @rule("`num_kv_heads` that does not divide the heads", "it asserts that it does", _DERIVED)
@@ -80,31 +70,12 @@ def _described(attention: Any) -> int | None:
     return total
 
 
-@rule("`num_unique_layers` that does not divide `num_layers`", "it asserts that it does", _VALUES)
-def unique_layers(config: Config) -> Iterator[Finding]:
-    layers, unique = config.number("num_layers"), config.number("num_unique_layers")
-    if layers and unique and layers % unique:
-        what = f"{layers:g} layers are not a multiple of {unique:g}"
-        yield Finding(("num_unique_layers",), what, f"a divisor of {layers:g}")
-
-
-@rule("experts with ZeRO 2 or 3", "it asserts a stage below 2", _DERIVED)
-def experts_with_zero(config: Config) -> Iterator[Finding]:
-    stage = config.number("zero_optimization", "stage") or 0
-    if (config.number("moe_num_experts") or 1) > 1 and stage >= 2:
-        what = f"experts cannot be combined with ZeRO {stage:g}"
-        yield Finding(("moe_num_experts",), what, "stage 1 at most, or no experts")
-
-
 @rule("`fp16_lm_cross_entropy` without fp16", "it asserts the precision", _VALUES)
 def cross_entropy(config: Config) -> Iterator[Finding]:
     is_known = config.is_complete or config.precision is not None
     if config.value("fp16_lm_cross_entropy") is True and is_known and config.precision != "fp16":
         what = f"the precision is {config.precision or 'fp32'}"
         yield Finding(("fp16_lm_cross_entropy",), what, "precision: fp16, or remove it")
-
-
-# ------------------------------------------------------------------ ranks
 
 
 _OF_THE_LAUNCHER = ("global_num_gpus", "world_size", "rank", "local_rank", "user_script")
@@ -127,8 +98,6 @@ def without_deepspeed(config: Config) -> Iterator[Finding]:
         yield Finding(("deepspeed",), "GPT-NeoX runs with DeepSpeed alone", "remove it")
 
 
-# ------------------------------------------------------------------ data
-
 _PARTS = ("train", "valid", "test")
 
 
@@ -145,13 +114,6 @@ def data_in_part(config: Config) -> Iterator[Finding]:
         yield Finding((f"{given[0]}_data_paths",), what, "add them")
 
 
-@rule("`data_path` beside the three lists of data", "it asserts one of the two", _VALUES)
-def data_twice(config: Config) -> Iterator[Finding]:
-    is_split = all(config.value(f"{part}_data_paths") is not None for part in _PARTS)
-    if is_split and config.value("data_path") is not None:
-        yield Finding(("data_path",), "train_data_paths is given, too", "remove one of the two")
-
-
 @rule("data weights of another number than the data paths", "it asserts both lengths", _VALUES)
 def weights_of_data(config: Config) -> Iterator[Finding]:
     for part in _PARTS:
@@ -161,28 +123,63 @@ def weights_of_data(config: Config) -> Iterator[Finding]:
             yield Finding((f"{part}_data_weights",), what, "a weight for each path")
 
 
-MODEL_RULES = (
+MODEL_RULES: tuple[Rule[Config], ...] = (
     no_model,
-    positions,
+    row(
+        "`max_position_embeddings` below `seq_length`",
+        "it asserts that it is not",
+        _VALUES,
+        Case(
+            "max_position_embeddings",
+            "it < seq_length",
+            "{it:g} positions, and sequences of {seq_length:g} tokens",
+            "{seq_length:g} or more",
+        ),
+    ),
     key_value_heads,
     attention_of_other_layers,
-    unique_layers,
-    experts_with_zero,
+    row(
+        "`num_unique_layers` that does not divide `num_layers`",
+        "it asserts that it does",
+        _VALUES,
+        Case(
+            "num_unique_layers",
+            "num_layers % it",
+            "{num_layers:g} layers are not a multiple of {it:g}",
+            "a divisor of {num_layers:g}",
+        ),
+    ),
+    row(
+        "experts with ZeRO 2 or 3",
+        "it asserts a stage below 2",
+        _DERIVED,
+        Case(
+            "moe_num_experts",
+            "it > 1, zero_optimization.stage >= 2",
+            "experts cannot be combined with ZeRO {zero_optimization[stage]:g}",
+            "stage 1 at most, or no experts",
+        ),
+    ),
     cross_entropy,
     keys_of_the_launcher,
     without_deepspeed,
     data_in_part,
-    data_twice,
+    row(
+        "`data_path` beside the three lists of data",
+        "it asserts one of the two",
+        _VALUES,
+        Case(
+            "data_path",
+            "train_data_paths, valid_data_paths, test_data_paths",
+            "train_data_paths is given, too",
+            "remove one of the two",
+        ),
+    ),
     weights_of_data,
 )
 
 
-# ------------------------------------------------------------------ training rules
-#
-# Rules about GPT-NeoX's keys: numbers, precision, optimizer, how long it trains.
-#
-# Source: EleutherAI/gpt-neox 2.0 and later, megatron/neox_arguments/arguments.py, where none is
-# named.
+# ------------------------------------------------------------------ numbers, precision and training
 
 
 _TYPES = "neox_arguments/arguments.py, validate_types"
@@ -212,9 +209,6 @@ def _as_number(text: str, is_integer: bool) -> str:
     return f"{digits if '.' in digits else f'{digits}.0'}e{exponent}"
 
 
-# ------------------------------------------------------------------ precision and ZeRO
-
-
 @rule(
     "bf16 without `zero_optimization`, or `zero_optimization` without `stage`",
     "it reads zero_optimization's stage, and fails",
@@ -236,7 +230,7 @@ def no_stage(config: Config) -> Iterator[Finding]:
     warning=True,
 )
 def stage_with_a_pipeline_of_one(config: Config) -> Iterator[Finding]:
-    stage = config.number("zero_optimization", "stage")
+    stage = config.number("zero_optimization.stage")
     if stage is not None and stage >= 2 and config.value("pipe_parallel_size") == 1:
         what = f"GPT-NeoX 2.0 makes a pipeline of one stage, which ZeRO {stage:g} does not allow"
         yield Finding(("pipe_parallel_size",), what, "write 0, which is no pipeline")
@@ -304,9 +298,6 @@ def _is_old(version: str | None) -> bool:
     return found is not None and int(found[1]) <= 16
 
 
-# ------------------------------------------------------------------ optimizer and schedule
-
-
 @rule("`optimizer` without `type` or `params`", "it refuses the mapping", _TYPES)
 def optimizer_in_part(config: Config) -> Iterator[Finding]:
     optimizer = config.section("optimizer")
@@ -354,45 +345,7 @@ def overwritten_keys(config: Config) -> Iterator[Finding]:
             yield Finding((key,), f"GPT-NeoX overwrites it by {instead}", f"write {instead}")
 
 
-@rule("`min_lr` above the learning rate", "it asserts that it is not", _VALUES)
-def rates_reversed(config: Config) -> Iterator[Finding]:
-    rate, least = config.number("optimizer", "params", "lr"), config.number("min_lr")
-    if rate is not None and least is not None and least > rate:
-        yield Finding(("min_lr",), f"{least:g} is above lr {rate:g}", "a smaller min_lr")
-
-
-@rule(
-    "`warmup` as a number of steps",
-    "it is a share of the training: with 1 or more, the learning rate never reaches lr",
-    "megatron/training.py, get_learning_rate_scheduler",
-    warning=True,
-)
-def warmup_in_steps(config: Config) -> Iterator[Finding]:
-    warmup = config.number("warmup")
-    if warmup is not None and warmup >= 1:
-        what = f"{warmup:g} is a share of the training: all of it would be warm-up"
-        yield Finding(("warmup",), what, "0.01 is one percent of train_iters")
-
-
-@rule(
-    "`train_iters` beside `train_epochs`",
-    "only one of them may be given",
-    "neox_arguments/neox_args.py",
-)
-def iterations_and_epochs(config: Config) -> Iterator[Finding]:
-    if config.value("train_iters") is not None and config.value("train_epochs") is not None:
-        yield Finding(("train_epochs",), "train_iters is given, too", "remove one of the two")
-
-
-@rule(
-    "no `train_iters`", "it fails when it counts the samples", "megatron/data/data_utils.py", True
-)
-def no_length(config: Config) -> Iterator[Finding]:
-    if config.lacks("train_iters") and config.lacks("train_epochs"):
-        yield Finding((), "train_iters is missing: how long to train", "add `train_iters: 100000`")
-
-
-TRAINING_RULES = (
+TRAINING_RULES: tuple[Rule[Config], ...] = (
     numbers_that_are_text,
     no_stage,
     stage_with_a_pipeline_of_one,
@@ -403,10 +356,52 @@ TRAINING_RULES = (
     optimizer_in_part,
     no_learning_rate,
     overwritten_keys,
-    rates_reversed,
-    warmup_in_steps,
-    iterations_and_epochs,
-    no_length,
+    row(
+        "`min_lr` above the learning rate",
+        "it asserts that it is not",
+        _VALUES,
+        Case(
+            "min_lr",
+            "it > optimizer.params.lr",
+            "{it:g} is above lr {optimizer[params][lr]:g}",
+            "a smaller min_lr",
+        ),
+    ),
+    row(
+        "`warmup` as a number of steps",
+        "it is a share of the training: with 1 or more, the learning rate never reaches lr",
+        "megatron/training.py, get_learning_rate_scheduler",
+        Case(
+            "warmup",
+            "it >= 1",
+            "{it:g} is a share of the training: all of it would be warm-up",
+            "0.01 is one percent of train_iters",
+        ),
+        warning=True,
+    ),
+    row(
+        "`train_iters` beside `train_epochs`",
+        "only one of them may be given",
+        "neox_arguments/neox_args.py",
+        Case(
+            "train_epochs",
+            "train_iters",
+            "train_iters is given, too",
+            "remove one of the two",
+        ),
+    ),
+    row(
+        "no `train_iters`",
+        "it fails when it counts the samples",
+        "megatron/data/data_utils.py",
+        Case(
+            (),
+            "is_complete, not train_iters, not train_epochs",
+            "train_iters is missing: how long to train",
+            "add `train_iters: 100000`",
+        ),
+        warning=True,
+    ),
 )
 
 
