@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import json
 import math
 import pathlib
 import sys
@@ -25,7 +26,7 @@ from clusterjobs.runs.run import Run
 from clusterjobs.runs.training import Training, steps_argument, training_of
 from clusterjobs.runs.write import write_outputs
 from clusterjobs.spec.load import Spec
-from clusterjobs.spec.references import as_text
+from clusterjobs.text import show
 from clusterjobs.yaml.document import dotted
 
 TIME_LIMIT = "00:20:00"
@@ -68,10 +69,13 @@ def short_settings(spec: Spec, job: Training, steps: int, nodes: int | None) -> 
     }
     settings.append(f"{dotted(path)}={amount[unit]}")
     # Its checkpoints must never mix with those of the real job.
-    if experiment.checkpoints and SUFFIX not in experiment.checkpoints.path:
-        path_of_real = as_text(experiment.checkpoints.path).rstrip("/")
-        if "name }}" not in str(spec.merged.data.get("checkpoints", {}).get("path", "")):
-            settings.append(f"checkpoints.path={path_of_real}{SUFFIX}")
+    if experiment.checkpoints and SUFFIX not in show(experiment.checkpoints.path):
+        written = str(spec.merged.data.get("checkpoints", {}).get("path", ""))
+        if "name }}" not in written:
+            known = experiment.checkpoints.path
+            folder = f"{(known if isinstance(known, str) else written).rstrip('/')}{SUFFIX}"
+            quoted = folder if isinstance(known, str) else json.dumps(folder)
+            settings.append(f"checkpoints.path={quoted}")
     return settings
 
 
@@ -92,7 +96,7 @@ def of_run(run: Run, output: pathlib.Path, force: bool) -> tuple[int, Measuremen
     code = run_to_the_end(run, output, force, SubmitOptions())
     if code:
         return code, None
-    logs = logs_folder(as_text(run.spec.experiment.logs.path))
+    logs = logs_folder(run.spec.experiment.logs.path)
     own = [one for one in job_folders(logs) if one.plan.get("name") == run.plan.job.name]
     if not own:
         raise one_problem(f"the short job left no folder in {logs}", hint="see its log, and --log")

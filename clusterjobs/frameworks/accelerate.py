@@ -51,6 +51,7 @@ from clusterjobs.frameworks.torch_foreseen import (
 from clusterjobs.launchers import accelerate as launcher
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
+from clusterjobs.text import joined
 
 _SOURCE = "accelerate: utils/launch.py"
 _OURS = {
@@ -190,7 +191,7 @@ def _environment(task: Task, options: Options, by_file: bool) -> Iterator[Variab
         yield Variable("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", steps, reason, _SOURCE)
     if options.uses_deepspeed:
         yield extensions_folder()
-        file, reason = f"{JOB_DIR}/{CONFIG_NAME}", "batch, precision, zero and ds_config"
+        file, reason = joined(JOB_DIR, "/", CONFIG_NAME), "batch, precision, zero and ds_config"
         yield Variable("ACCELERATE_DEEPSPEED_CONFIG_FILE", file, reason, _SOURCE)
         if not by_file:
             yield Variable("ACCELERATE_USE_DEEPSPEED", "true", "zero, or ds_config", _SOURCE)

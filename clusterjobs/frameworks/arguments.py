@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.references import expanding
+from clusterjobs.text import Value, expanding, partition, show
 from clusterjobs.yaml.document import Path
 
 _COMMAND_LINE = re.compile(r"(\S*/)?(python[\d.]*|bash|sh|torchrun|deepspeed|srun)\s|\S+\.py\s+-")
 
 
-def script_of(experiment: Experiment, diagnostics: Diagnostics) -> str | None:
+def script_of(experiment: Experiment, diagnostics: Diagnostics) -> Value | None:
     """The spec's script, without which a Python framework has nothing to run."""
     if experiment.command is not None:
         diagnostics.problem(
@@ -28,7 +28,7 @@ def script_of(experiment: Experiment, diagnostics: Diagnostics) -> str | None:
         )
     if experiment.script is None:
         diagnostics.missing("script", "script is missing", "add `script: train.py`")
-    elif _COMMAND_LINE.match(experiment.script):
+    elif _COMMAND_LINE.match(show(experiment.script)):
         diagnostics.problem(
             ("script",),
             "script is a file, and not a command line",
@@ -37,7 +37,7 @@ def script_of(experiment: Experiment, diagnostics: Diagnostics) -> str | None:
     return experiment.script and expanding(experiment.script)
 
 
-def arguments_of(experiment: Experiment) -> tuple[str, ...]:
+def arguments_of(experiment: Experiment) -> tuple[Value, ...]:
     """`args: {lr: 1e-4, flag: true, off: false, data: [a, b]}` -> --lr 1e-4 --flag --data a b.
 
     A list is passed on as it is. A name that starts with a dash keeps its own dashes.
@@ -45,15 +45,13 @@ def arguments_of(experiment: Experiment) -> tuple[str, ...]:
     arguments = experiment.args
     if not isinstance(arguments, Mapping):
         return tuple(arguments)
-    found: list[str] = []
+    found: list[Value] = []
     for name, value in arguments.items():
         flag = name if name.startswith("-") else f"--{name}"
         if value is True:
             found.append(flag)
-        elif isinstance(value, tuple):
-            found += [flag, *value]
         elif value is not False:
-            found += [flag, str(value)]
+            found += [flag, *(value if isinstance(value, tuple) else (value,))]
     return tuple(found)
 
 
@@ -65,12 +63,17 @@ class Argument(NamedTuple):
 
     position: str | int
     name: str
-    values: tuple[str, ...]
+    values: tuple[Value, ...]
 
     @property
     def key(self) -> str:
         """The name as argparse stores it: micro_batch_size."""
         return argument_key(self.name)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The values for messages and comparisons: variables as `$NAME`."""
+        return tuple(map(show, self.values))
 
     @property
     def path(self) -> tuple[str | int, ...]:
@@ -97,15 +100,15 @@ def arguments_by_key(experiment: Experiment) -> dict[str, Argument]:
     return {one.key: one for one in given_arguments(experiment)}
 
 
-def _from_list(words: tuple[str, ...]) -> Iterator[Argument]:
+def _from_list(words: tuple[Value, ...]) -> Iterator[Argument]:
     """`[--lr, 1e-4, --split=9,1]`: a name, and the words behind it up to the next name."""
     found: Argument | None = None
     for index, word in enumerate(words):
         if word.startswith("--"):
             if found:
                 yield found
-            name, equals, value = word.partition("=")
-            found = Argument(index, name, (value,) if equals else ())
+            name, equals, value = partition(word, "=")
+            found = Argument(index, show(name), (value,) if equals else ())
         elif found:
             found = found._replace(values=(*found.values, word))
     if found:
@@ -116,7 +119,7 @@ def argument_names(experiment: Experiment) -> list[tuple[str | int, str]]:
     """The names in `args` as they are written, each with its key or index there."""
     if isinstance(experiment.args, Mapping):
         return [(name, name) for name in experiment.args]
-    return [(i, item) for i, item in enumerate(experiment.args) if item.startswith("-")]
+    return [(i, show(item)) for i, item in enumerate(experiment.args) if item.startswith("-")]
 
 
 def argument_key(name: str) -> str:
@@ -203,7 +206,7 @@ def _refuse_other_sizes(experiment: Experiment, diagnostics: Diagnostics) -> Ite
     is_used = experiment.batch or "parallel" in experiment.model_fields_set
     for path, one in _arguments(experiment) if is_used else ():
         for key, names in _NAMES.items():
-            size, value = getattr(experiment.parallel, key), "".join(one.values)
+            size, value = getattr(experiment.parallel, key), "".join(one.texts)
             if names.size.fullmatch(one.key) and value.isdecimal() and int(value) != size:
                 name = one.name.lstrip("-")
                 origin = diagnostics.describe_key(("parallel", key))
@@ -228,7 +231,7 @@ def _not_passed_on(experiment: Experiment, keys: Iterable[str]) -> Iterator[str]
     for key in keys:
         size = getattr(experiment.parallel, key)
         named = (one for one in given if _NAMES[key].mention.search(one.key))
-        values = (value for one in named for value in one.values)
+        values = (text for one in named for text in one.texts)
         if size > 1 and not any(one == str(size) or not one.isdecimal() for one in values):
             yield key
 

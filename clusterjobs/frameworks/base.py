@@ -1,7 +1,6 @@
 """What a framework is given and what it returns: the base class of all frameworks.
 
-A framework knows its own options, arguments and config files. It must not know clusters, Slurm or
-shell text: commands are plain text, quoted when the script is rendered.
+Commands are values without quotes: they are quoted when the script is rendered.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks.arguments import given_arguments
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
-from clusterjobs.spec.references import expanding, is_absolute, variable
+from clusterjobs.text import Value, expanding, is_absolute, joined, variable
 from clusterjobs.yaml.document import Path
 
 JOB_DIR = variable("job_dir")  # the job's own folder on the shared storage, made by the script
@@ -80,7 +79,7 @@ class DataPath(NamedTuple):
     """
 
     key: Path
-    path: str
+    path: Value
     indexed: bool = False
 
 
@@ -106,7 +105,7 @@ class ConfigFile(NamedTuple):
     """
 
     name: str
-    text: str
+    text: Value
     folder: str = ""
 
 
@@ -119,7 +118,7 @@ class Variable(NamedTuple):
     """
 
     name: str
-    value: str
+    value: Value
     reason: str
     source: str = ""
     expand: bool = False
@@ -137,7 +136,7 @@ class Program(NamedTuple):
     job's folder, where programs are found, too: a folder on PYTHONPATH that holds no others.
     """
 
-    command: tuple[str, ...]
+    command: tuple[Value, ...]
     is_python: bool
     files: tuple[ConfigFile, ...] = ()
     environment: tuple[Variable, ...] = ()
@@ -283,6 +282,6 @@ class Framework(abc.ABC):
         return experiment
 
 
-def folder_on_the_node(path: str) -> str:
+def folder_on_the_node(path: Value) -> Value:
     """A path of the spec as it is on the node: a relative one is below SLURM_SUBMIT_DIR."""
-    return expanding(path if is_absolute(path) else f"${{SLURM_SUBMIT_DIR}}/{path}")
+    return expanding(path if is_absolute(path) else joined("${SLURM_SUBMIT_DIR}/", path))

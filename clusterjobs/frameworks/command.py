@@ -8,6 +8,7 @@ from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks.arguments import arguments_of, check_parallel_arguments
 from clusterjobs.frameworks.base import Framework, Program, Task
 from clusterjobs.spec.experiment import Experiment
+from clusterjobs.text import show
 
 # ------------------------------------------------------------------ mpi checks
 #
@@ -25,7 +26,7 @@ def check_mpi(experiment: Experiment, world_size: int, diagnostics: Diagnostics)
     """Refuse an mpirun that each rank would start, and warn of ranks that would all be rank 0."""
     if world_size == 1:
         return
-    starter = PurePosixPath((experiment.command or ("",))[0]).name
+    starter = PurePosixPath(show((experiment.command or ("",))[0])).name
     if starter in _STARTERS:
         diagnostics.problem(
             ("command",),
@@ -64,7 +65,7 @@ class Command(Framework):
             diagnostics.problem(
                 ("script",),
                 "framework: command runs a command, not a script",
-                f"write command: [python3, {experiment.script}], or framework: torchrun",
+                f"write command: [python3, {show(experiment.script)}], or framework: torchrun",
             )
         check_parallel_arguments(experiment, diagnostics)
         check_mpi(experiment, task.shape.world_size, diagnostics)

@@ -48,6 +48,7 @@ from clusterjobs.frameworks.ds_config import (
 from clusterjobs.frameworks.rules import Finding, check_rules, rule
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel, TopLevelKeys
+from clusterjobs.text import joined
 
 
 class Options(TopLevelKeys):
@@ -108,7 +109,7 @@ class DeepSpeed(Framework):
             *arguments_of(task.experiment),
             "--deepspeed",
             "--deepspeed_config",
-            f"{JOB_DIR}/{CONFIG_NAME}",
+            joined(JOB_DIR, "/", CONFIG_NAME),
         )
         return Program(
             command,
@@ -157,14 +158,14 @@ def two_values(settings: _Settings) -> Iterator[Finding]:
         for step in path:
             value = value.get(step) if isinstance(value, dict) else None
         if path and isinstance(value, (int, float)) and _differs(argument, value):
-            what = f"{value} here, and {argument.values[0]} as {argument.name} in args"
+            what = f"{value} here, and {argument.texts[0]} as {argument.name} in args"
             hint = f'one of them: write "{{{{ args.{argument.name} }}}}" here'
             yield Finding(("ds_config", *path), what, hint)
 
 
 def _differs(argument: Argument, value: float) -> bool:
     try:
-        return len(argument.values) == 1 and not math.isclose(float(argument.values[0]), value)
+        return len(argument.texts) == 1 and not math.isclose(float(argument.texts[0]), value)
     except ValueError:
         return False
 

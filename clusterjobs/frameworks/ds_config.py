@@ -17,7 +17,7 @@ from clusterjobs.frameworks.ds_config_rules import DsConfig, check_keys
 from clusterjobs.spec.field_types import Stage
 from clusterjobs.spec.field_types import path as checked_path
 from clusterjobs.spec.model import Key, SpecModel
-from clusterjobs.spec.references import expanding, has_variable, variable
+from clusterjobs.text import Text, expanding, joined, show, variable
 from clusterjobs.yaml import document as yaml_document
 from clusterjobs.yaml.document import Document, Path, dotted
 
@@ -122,10 +122,9 @@ def config_text(
 
 def json_text(config: Mapping[str, Any]) -> str:
     """The text of a config file, with one key on each line; equal configs give equal texts."""
-    lines = [
-        f"  {json.dumps(key, ensure_ascii=False)}: {json.dumps(value, ensure_ascii=False)}"
-        for key, value in config.items()
-    ]
+    # Of values with references, check_json reports a problem.
+    texts = {key: json.dumps(config[key], ensure_ascii=False, default=show) for key in config}
+    lines = [f"  {json.dumps(key, ensure_ascii=False)}: {text}" for key, text in texts.items()]
     return "{\n" + ",\n".join(lines) + "\n}\n" if lines else "{}\n"
 
 
@@ -155,7 +154,9 @@ def extensions_folder() -> Variable:
     """The folder in which DeepSpeed compiles kernels; a killed build leaves its lock there."""
     return Variable(
         "TORCH_EXTENSIONS_DIR",
-        f"/tmp/torch-extensions-{variable('SLURM_JOB_ID')}-{variable('attempt')}-{TOKEN}",
+        joined(
+            "/tmp/torch-extensions-", variable("SLURM_JOB_ID"), "-", variable("attempt"), "-", TOKEN
+        ),
         "a new folder per node and attempt: the lock of a killed build hangs all ranks",
         "pytorch 189245",
     )
@@ -211,7 +212,7 @@ def check_json(key: str, path: Path, value: Any, diagnostics: Diagnostics) -> No
         diagnostics.problem(
             (key, *path), f"{value} is not a number in JSON", "write a finite number"
         )
-    elif isinstance(value, str) and has_variable(value):
+    elif isinstance(value, Text):
         diagnostics.problem(
             (key, *path),
             "a config file cannot contain a value that is known only when the job runs",
@@ -253,6 +254,8 @@ def _merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
 def _keys_or_file(value: Any) -> Any:
     if isinstance(value, dict):
         return value
+    if isinstance(value, Text):
+        raise ValueError(f"{_NOT_YET}: write its path without variables")
     if not isinstance(value, str):
         raise ValueError("expected a mapping, or a file: write ds_config: ds_zero2.json")
     return checked_path(value)
@@ -303,9 +306,12 @@ def keys_of(ds_config: Mapping[str, Any] | str, texts: Mapping[str, str]) -> Map
     return found if isinstance(found, dict) else {}
 
 
+_NOT_YET = "the file is read when the job is rendered"
+
+
 def _missing(name: str) -> tuple[str, str]:
-    if has_variable(expanding(name)):
-        return "the file is read when the job is rendered", "write its path without variables"
+    if isinstance(expanding(name), Text):
+        return _NOT_YET, "write its path without variables"
     return (
         f"there is no file {name} beside the spec or in workdir",
         "write its path, or the keys themselves: ds_config: {gradient_clipping: 1.0}",

@@ -43,6 +43,7 @@ from clusterjobs.frameworks.torch_foreseen import trainer_config, trainer_option
 from clusterjobs.launchers.accelerate import ACCELERATE
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
+from clusterjobs.text import Value, joined, show
 from clusterjobs.yaml.document import look_at
 
 # ------------------------------------------------------------------ huggingface rules
@@ -63,7 +64,7 @@ class TrainerArguments(NamedTuple):
     def of(cls, task: Task, options: Options, files: Iterable[ConfigFile]) -> TrainerArguments:
         """The arguments of a task; `files`: its ds_config.json, if it has one."""
         given = {one.key: one for one in given_arguments(task.experiment)}
-        configs = [json.loads(one.text) for one in files]
+        configs = [json.loads(show(one.text)) for one in files]
         return cls(GivenArguments(task, given), options, configs[0] if configs else {})
 
     @property
@@ -79,10 +80,11 @@ class TrainerArguments(NamedTuple):
 )
 def file_of_arguments(arguments: TrainerArguments) -> Iterator[Finding]:
     args = arguments.given.task.experiment.args
-    if isinstance(args, tuple) and args and args[0].endswith((".json", ".yaml", ".yml")):
+    if isinstance(args, tuple) and args and show(args[0]).endswith((".json", ".yaml", ".yml")):
         yield Finding(
             ("args", 0),
-            f"the script reads {args[0]} only if it is the only argument, and others are derived",
+            f"the script reads {show(args[0])} only if it is the only argument, and others are "
+            "derived",
             "write the arguments below args; TRL's scripts take a file: args: {config: sft.yaml}",
         )
 
@@ -213,7 +215,7 @@ class HuggingFace(Framework):
         )
 
 
-def _derived(task: Task, options: Options) -> Iterator[str]:
+def _derived(task: Task, options: Options) -> Iterator[Value]:
     """The arguments that follow from the spec."""
     experiment = task.experiment
     if samples := task.samples:
@@ -224,10 +226,10 @@ def _derived(task: Task, options: Options) -> Iterator[str]:
     if experiment.checkpoints:
         yield from ("--output_dir", folder_on_the_node(experiment.checkpoints.path))
     if options.uses_deepspeed:
-        yield from ("--deepspeed", f"{JOB_DIR}/{CONFIG_NAME}")
+        yield from ("--deepspeed", joined(JOB_DIR, "/", CONFIG_NAME))
     elif options.fsdp:
         yield from ("--fsdp", trainer_option(options.fsdp))
-        yield from ("--fsdp_config", f"{JOB_DIR}/{FSDP_CONFIG_NAME}")
+        yield from ("--fsdp_config", joined(JOB_DIR, "/", FSDP_CONFIG_NAME))
         if options.fsdp.activation_checkpointing:  # True in TRL; the Trainer refuses both
             yield from ("--gradient_checkpointing", "False")
     elif not task.shape.gpus_per_node:  # without it, every rank would train alone
@@ -235,7 +237,7 @@ def _derived(task: Task, options: Options) -> Iterator[str]:
 
 
 def _refuse_arguments(
-    task: Task, origins: Mapping[str, str], derived: tuple[str, ...], diagnostics: Diagnostics
+    task: Task, origins: Mapping[str, str], derived: tuple[Value, ...], diagnostics: Diagnostics
 ) -> None:
     """Refuse arguments that are derived, or would be if the spec had their keys."""
     for position, name in argument_names(task.experiment):

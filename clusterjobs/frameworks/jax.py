@@ -18,7 +18,7 @@ from clusterjobs.frameworks.arguments import (
 from clusterjobs.frameworks.base import Foreseen, Framework, Program, Shape, Task, Variable
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
-from clusterjobs.spec.references import variable
+from clusterjobs.text import joined, variable
 
 _OURS = {
     "JAX_COORDINATOR_ADDRESS": "MASTER_ADDR and MASTER_PORT",
@@ -74,7 +74,7 @@ def _environment(shape: Shape) -> Iterator[Variable]:
     address = variable("MASTER_ADDR")
     yield Variable(
         "JAX_COORDINATOR_ADDRESS",
-        f"{address}:{variable('MASTER_PORT')}",
+        joined(address, ":", variable("MASTER_PORT")),
         "a port that is free: JAX's own, 61440 + job id % 4096, may be taken",
         _SOURCE,
     )

@@ -36,6 +36,7 @@ from clusterjobs.frameworks.torch_foreseen import of_lightning
 from clusterjobs.spec import field_types
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
+from clusterjobs.text import Value, joined, show
 from clusterjobs.yaml.document import Path
 
 # ------------------------------------------------------------------ checks
@@ -81,7 +82,7 @@ def check_sizes(experiment: Experiment, sizes: Mapping[str, str], diagnostics: D
 
 def _check_size(argument: Argument, sizes: Mapping[str, str], diagnostics: Diagnostics) -> None:
     key = argument.key.removeprefix("trainer.")
-    value = argument.values[0] if argument.values else ""
+    value = argument.texts[0] if argument.texts else ""
     if key in ("num_nodes", "devices") and value.isdecimal() and value != sizes[key]:
         reference = {"num_nodes": "nodes", "devices": "ranks_per_node"}[key]
         diagnostics.problem(
@@ -186,7 +187,7 @@ class Lightning(Framework):
             keys = {name: key for name, _, key in derived}
             check_cli_arguments(experiment, keys, diagnostics)
         else:
-            check_sizes(experiment, {name: value for name, value, _ in derived}, diagnostics)
+            check_sizes(experiment, {name: show(value) for name, value, _ in derived}, diagnostics)
         origins = {_variable(name): diagnostics.describe_key(path) for name, _, path in derived}
         refuse_variables(experiment, origins, diagnostics)
         check_requeue(experiment, diagnostics)
@@ -211,10 +212,10 @@ class Lightning(Framework):
 
 # ------------------------------------------------------------------ what the Trainer gets
 
-_Derived = list[tuple[str, str, Path]]  # an argument of the Trainer, its value, the spec's key
+_Derived = list[tuple[str, Value, Path]]  # an argument of the Trainer, its value, the spec's key
 
 
-def _settings(task: Task) -> Iterator[tuple[str, str, Path]]:
+def _settings(task: Task) -> Iterator[tuple[str, Value, Path]]:
     experiment, shape = task.experiment, task.shape
     given = {argument.key for argument in given_arguments(experiment)}
     yield "num_nodes", str(shape.nodes), ("nodes",)
@@ -238,7 +239,7 @@ def _variable(name: str) -> str:
     return f"PL_TRAINER_{name.upper()}"
 
 
-def _cli_words(settings: Settings, derived: _Derived) -> Iterator[str]:
+def _cli_words(settings: Settings, derived: _Derived) -> Iterator[Value]:
     if settings.cli is None:
         return
     yield settings.cli
@@ -278,7 +279,7 @@ def _of_the_callback(experiment: Experiment) -> Iterator[Variable]:
         )
         yield Variable(
             "PYTHONPATH",
-            f"{JOB_DIR}/{_FOLDER}",
+            joined(JOB_DIR, "/", _FOLDER),
             "Lightning loads the callback from here, by its entry point",
             "Lightning fabric/utilities/registry.py",
             append=True,

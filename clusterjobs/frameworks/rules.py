@@ -202,7 +202,7 @@ class GivenArguments:
             value = self._key(name)
             return None if value is None else str(value)
         found = self.arguments.get(name)
-        return found.values[0] if found and len(found.values) == 1 else None
+        return found.texts[0] if found and len(found.values) == 1 else None
 
     def number(self, name: str) -> float | None:
         """The value; None if it is missing, not a number, or known only when the job runs."""

@@ -6,7 +6,7 @@ Knows the arguments of Hugging Face's Trainer, of Lightning and of torchtitan.
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import Foreseen, Task
@@ -15,7 +15,7 @@ from clusterjobs.frameworks.megatron.foreseen import Flags
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.field_types import Flag
 from clusterjobs.spec.model import Key, SpecModel
-from clusterjobs.spec.references import show
+from clusterjobs.text import Text, show
 
 # ------------------------------------------------------------------ ds foreseen
 #
@@ -60,6 +60,11 @@ def deepspeed_layout(zero: Zero | None, config: Mapping[str, Any]) -> dict[str, 
 # TrainingArguments._process_fsdp_args.
 
 
+def _shown(value: Any) -> Any:
+    """A value with references is refused later, as every name with other characters."""
+    return show(value) if isinstance(value, Text) else value
+
+
 class Fsdp(SpecModel):
     """Fully sharded data parallelism."""
 
@@ -73,7 +78,7 @@ class Fsdp(SpecModel):
         ),
     ] = True
     wrap: Annotated[
-        tuple[str, ...],
+        tuple[Annotated[str, BeforeValidator(_shown)], ...],
         Key(
             "classes of the layers",
             "[LlamaDecoderLayer]",
@@ -113,7 +118,7 @@ def check_fsdp(fsdp: Fsdp | None, zero: object, task: Task, diagnostics: Diagnos
         if not name.isidentifier():
             diagnostics.problem(
                 ("fsdp", "wrap", index),
-                f"{show(name)!r} is not the name of a class",
+                f"{name!r} is not the name of a class",
                 "write the class of the layers: wrap: [LlamaDecoderLayer]",
             )
     if not task.shape.gpus_per_node:

@@ -24,7 +24,7 @@ from clusterjobs.frameworks.torch_foreseen import of_torchtitan
 from clusterjobs.spec import field_types
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
-from clusterjobs.spec.references import expanding
+from clusterjobs.text import Value, expanding, show
 from clusterjobs.yaml.document import Path
 
 _METRICS = LogLine(  # with colours, unless disable_color_printing is set
@@ -84,7 +84,7 @@ class Torchtitan(Framework):
     ) -> Foreseen:
         assert isinstance(options, Options)
         titan = options.torchtitan
-        return of_torchtitan(experiment, titan.config or titan.config_file or "")
+        return of_torchtitan(experiment, titan.config or show(titan.config_file or ""))
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
@@ -109,7 +109,7 @@ class Torchtitan(Framework):
         )
 
 
-def _config(titan: Settings) -> Iterator[str]:
+def _config(titan: Settings) -> Iterator[Value]:
     if titan.config_file:
         yield from ("--job.config_file", expanding(titan.config_file))
     if titan.module:
@@ -118,7 +118,7 @@ def _config(titan: Settings) -> Iterator[str]:
         yield from ("--config", titan.config)
 
 
-def _overrides(task: Task) -> Iterator[tuple[str, tuple[str, ...], Path]]:
+def _overrides(task: Task) -> Iterator[tuple[str, tuple[Value, ...], Path]]:
     """An override, its value, and the key of the spec that it follows from."""
     experiment, parallel = task.experiment, task.parallelism
     for key in _DEGREES if _has_sizes(task) else ():
@@ -191,8 +191,8 @@ def _check_data_parallel(task: Task, diagnostics: Diagnostics) -> None:
     replicas = given.get("parallelism.data_parallel_replicate_degree")
     if not _has_sizes(task):
         return
-    copies = _size(replicas.values if replicas else ("1",))
-    parts = _size(shards.values if shards else ("-1",))
+    copies = _size(replicas.texts if replicas else ("1",))
+    parts = _size(shards.texts if shards else ("-1",))
     data = task.parallelism.data
     if copies is None or parts is None:
         return

@@ -7,7 +7,7 @@ folders. This module knows the links and buckets that a job uses; it must not kn
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +15,7 @@ import click
 
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.lab.folder import LabFolder
-from clusterjobs.spec.references import has_variable
+from clusterjobs.text import Value
 
 if TYPE_CHECKING:
     from clusterjobs.sections.plan import Plan
@@ -119,10 +119,10 @@ def _bring_buckets(plan: Plan, lab: LabFolder) -> None:
     check_sources(lab, _fixed(one.source for one in plan.staging.data))
     exported = [one.bucket_path for one in plan.checkpoints.links]
     copied = [one.target for one in plan.checkpoints.exports]
-    make_targets(lab, _fixed(iter([*exported, *copied])))
+    make_targets(lab, _fixed([*exported, *copied]))
     link_folders(lab, [(one.folder, one.bucket_path) for one in plan.links])
 
 
-def _fixed(urls: Iterator[str]) -> list[str]:
+def _fixed(urls: Iterable[Value]) -> list[str]:
     """The sources in buckets, without those that contain variables of the nodes."""
-    return [url for url in urls if url.startswith("s3://") and not has_variable(url)]
+    return [url for url in urls if isinstance(url, str) and url.startswith("s3://")]

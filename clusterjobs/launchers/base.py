@@ -13,6 +13,7 @@ from typing import ClassVar, NamedTuple
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import Key, SpecModel
+from clusterjobs.text import Value
 
 SSH_PROGRAMS = ("ssh_settings.py", "ssh_serve.py", "ssh_interface.py")
 # The container runtimes of a spec, and those that run the ranks as processes of Slurm.
@@ -46,11 +47,8 @@ class LauncherOptions(SpecModel):
         self,
         launched: Launched,  # noqa: ARG002  for subclasses
         diagnostics: Diagnostics,  # noqa: ARG002
-    ) -> tuple[str, ...]:
-        """The launcher's own words, one `--option=value` each; problems go into `diagnostics`.
-
-        Shell variables are marked, as in other values (`spec/references.py`).
-        """
+    ) -> tuple[Value, ...]:
+        """The launcher's own options, one `--option=value` each; problems go into `diagnostics`."""
         return ()
 
     def variables(self) -> tuple[tuple[str, str, str], ...]:

@@ -9,7 +9,7 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.launchers.base import Launched, Launcher, LauncherOptions
 from clusterjobs.spec import field_types
 from clusterjobs.spec.model import Key
-from clusterjobs.spec.references import expanding
+from clusterjobs.text import Value, expanding, joined
 
 
 class Options(LauncherOptions):
@@ -31,13 +31,13 @@ class Options(LauncherOptions):
     ] = None
     verbose: Annotated[field_types.Flag, Key("also print what it starts", "true")] = False
 
-    def words(self, launched: Launched, diagnostics: Diagnostics) -> tuple[str, ...]:
+    def words(self, launched: Launched, diagnostics: Diagnostics) -> tuple[Value, ...]:
         """The options, in the order of `composer --help`."""
         for key in ("stdout", "stderr"):
             _check_is_per_rank(key, getattr(self, key), launched, diagnostics)
         return (
-            *([f"--stdout={expanding(self.stdout)}"] if self.stdout else []),
-            *([f"--stderr={expanding(self.stderr)}"] if self.stderr else []),
+            *([joined("--stdout=", expanding(self.stdout))] if self.stdout else []),
+            *([joined("--stderr=", expanding(self.stderr))] if self.stderr else []),
             *(["--verbose"] if self.verbose else []),
         )
 

@@ -10,7 +10,7 @@ from clusterjobs.launchers.base import Launched, Launcher, LauncherOptions
 from clusterjobs.spec import field_types
 from clusterjobs.spec.field_types import Budget, Count
 from clusterjobs.spec.model import Key, SpecModel
-from clusterjobs.spec.references import expanding, variable
+from clusterjobs.text import Text, Value, expanding, joined, variable
 from clusterjobs.yaml.document import Path
 
 # ------------------------------------------------------------------ torchrun checks
@@ -133,7 +133,7 @@ _WORD = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 def _streams(value: Any) -> str:
-    text = field_types.scalar_text(value)
+    text = field_types.literal_text(value)
     if not _STREAMS.fullmatch(text):
         raise ValueError(
             f"{text!r} names no streams: write 1 (output), 2 (errors) or 3 (both), or one of them "
@@ -217,11 +217,11 @@ class Rendezvous(SpecModel):
         Key("`static` or `c10d`", "c10d", default_is="`static`; `c10d` with `max_restarts`"),
     ] = None
     endpoint: Annotated[
-        field_types.Text | None,
+        field_types.AnyText | None,
         Key("refused: it is always the job's first node", "node-1:29400", default_is="derived"),
     ] = None
     id: Annotated[
-        field_types.Text | None,
+        field_types.AnyText | None,
         Key("the name of the rendezvous", "my-run", default_is="the job's id"),
     ] = None
     conf: Annotated[
@@ -297,7 +297,7 @@ class Options(LauncherOptions):
         """The further options of the rendezvous, each after a comma."""
         return "".join(f",{key}={value}" for key, value in self.rdzv.conf.given().items())
 
-    def words(self, launched: Launched, diagnostics: Diagnostics) -> tuple[str, ...]:
+    def words(self, launched: Launched, diagnostics: Diagnostics) -> tuple[Value, ...]:
         """The options, in the order of `torchrun --help`."""
         check_options(self, launched, diagnostics)
         is_static = self.backend == "static"
@@ -314,7 +314,11 @@ class Options(LauncherOptions):
             "--tee": self.tee,
             "--local-ranks-filter": ",".join(map(str, ranks)) if ranks else None,
         }
-        return tuple(f"{name}={value}" for name, value in given.items() if value is not None)
+        return tuple(
+            joined(name, "=", value if isinstance(value, Text) else str(value))
+            for name, value in given.items()
+            if value is not None
+        )
 
 
 TORCHRUN = Launcher(

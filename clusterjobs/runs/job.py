@@ -37,7 +37,6 @@ from clusterjobs.runs.submissions import Submission
 from clusterjobs.runs.submit.lock import sweep_folder
 from clusterjobs.sections.points.arrays import PointPlan
 from clusterjobs.slurm.queue import Queued, by_id, known_jobs
-from clusterjobs.spec.references import as_text
 
 # The state of several points is the first of these that one of them has.
 _ORDER = (RUNNING, PENDING, FAILED, LOST, CANCELLED, CHANGED, MISSING, UNKNOWN, COMPLETED)
@@ -110,7 +109,7 @@ class Job:
         if run.sweep:
             self._followed = SweepJobs(run.file, sweep_folder(run.experiment), run.indexes)
         else:
-            logs = logs_folder(as_text(run.experiment.logs.path))
+            logs = logs_folder(run.experiment.logs.path)
             self._followed = PlainJob(run.name, self.ids[0], logs)
 
     def __repr__(self) -> str:

@@ -22,7 +22,7 @@ from clusterjobs.runs.unstarted import (
 )
 from clusterjobs.slurm.queue import Queued, ended_jobs
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.references import as_text, has_variable
+from clusterjobs.text import Value, show
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
@@ -78,7 +78,7 @@ def experiment_jobs(
     folders_below: Callable[[pathlib.Path], Sequence[JobFolder]] = job_folders,
 ) -> SpecJobs:
     """The same for a spec that is loaded. `spec`: its file name; `ended`: id -> state."""
-    logs = logs_folder(as_text(experiment.logs.path))
+    logs = logs_folder(experiment.logs.path)
     folders = folders_below(logs)
     own = {one.job_id: one.path for one in folders if one.is_of(experiment.name, spec)}
     others = len(folders) - len(own)
@@ -89,7 +89,7 @@ def experiment_jobs(
         if is_ours and is_here and job_id not in planned:
             own[job_id] = logs / job_id
     output = experiment.sbatch.get("output")
-    pattern = output if isinstance(output, str) and not has_variable(output) else DEFAULT_OUTPUT
+    pattern = output if isinstance(output, str) else DEFAULT_OUTPUT
     known = {*own, *planned, *(queued or {})}
     unstarted = unstarted_jobs(experiment.name, pattern, ended, known, on_this_machine)
     submitted = submissions_of(spec, experiment.name, logs) if queued is not None else ()
@@ -111,8 +111,9 @@ def _numbers(job_id: str) -> tuple[int, ...]:
     return tuple(map(int, job_id.split("_")))
 
 
-def logs_folder(written: str) -> pathlib.Path:
+def logs_folder(path: Value) -> pathlib.Path:
     """The folder of `logs` on this machine. Raises InputError if a variable in it is unset."""
+    written = show(path)
     missing = [name for name in _VARIABLE.findall(written) if name not in os.environ]
     if missing:
         raise one_problem(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pathlib
 import shlex
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from clusterjobs.errors import Problem
 from clusterjobs.runs.lab_paths import on_this_machine
 from clusterjobs.sections.plan import Plan
-from clusterjobs.spec.references import has_variable
+from clusterjobs.text import Value, joined, show, split_text
 
 
 def missing_inputs(plan: Plan) -> tuple[Problem, ...]:
@@ -25,7 +26,7 @@ def missing_inputs(plan: Plan) -> tuple[Problem, ...]:
 def _missing(plan: Plan) -> Iterator[Problem]:
     workdir = plan.job.workdir or "."
     for one in plan.staging.inputs:
-        path = _fixed(one.path if one.path.startswith("/") else f"{workdir}/{one.path}")
+        path = _fixed(one.path if one.path.startswith("/") else joined(workdir, "/", one.path))
         if path is None or one.made_late or not _is_missing(path):
             continue
         if not on_this_machine(path).parent.is_dir():
@@ -42,10 +43,9 @@ def _missing(plan: Plan) -> Iterator[Problem]:
             )
 
 
-def _fixed(path: str) -> pathlib.Path | None:
+def _fixed(path: Value) -> pathlib.Path | None:
     """The absolute path; None if it depends on a node's variable or on where sbatch is called."""
-    is_fixed = path.startswith("/") and not has_variable(path)
-    return pathlib.Path(path) if is_fixed else None
+    return pathlib.Path(path) if isinstance(path, str) and path.startswith("/") else None
 
 
 def _is_missing(path: pathlib.Path) -> bool:
@@ -86,10 +86,9 @@ def unsafe_logs(plan: Plan) -> tuple[Problem, ...]:
 
 def fixed_logs(plan: Plan) -> str:
     """The part of `logs` without variables of a node or a point; "" if there is none."""
-    logs = plan.job.folder.rpartition("/")[0]
-    while has_variable(logs):
-        logs = logs.rpartition("/")[0]
-    return logs
+    names = split_text(plan.job.folder, lambda text: text.split("/"))[:-1]
+    fixed = itertools.takewhile(lambda name: isinstance(name, str), names)
+    return "/".join(map(show, fixed))
 
 
 def _unsafe_folder(path: pathlib.Path) -> pathlib.Path | None:

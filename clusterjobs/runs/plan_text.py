@@ -15,7 +15,7 @@ from clusterjobs.sections.launch.render import argument_groups
 from clusterjobs.sections.plan import Plan, Role
 from clusterjobs.sections.roles.plan import role_data
 from clusterjobs.spec.effective import Value, shown_value, single_values
-from clusterjobs.spec.references import show
+from clusterjobs.text import Text, partition, show
 
 
 def plan_text(run: Run) -> str:
@@ -66,22 +66,23 @@ def _command(plan: Plan) -> Iterator[_Row]:
         yield _joined(launch.prefix), "", "prefix"
     program, *arguments = argument_groups(launch.words)
     default = f"framework: {plan.job.framework}"
-    yield _joined(program), "", next(filter(None, map(launch.origins.get, program)), default)
+    known = filter(None, (launch.origins.get(show(word)) for word in program))
+    yield _joined(program), "", next(known, default)
     for first, *values in arguments:
-        name, equals, value = first.partition("=")
-        origin = launch.origins.get(name) or launch.origins.get(argument_key(name))
+        name, equals, value = partition(first, "=")
+        origin = launch.origins.get(show(name)) or launch.origins.get(argument_key(show(name)))
         yield show(name), _joined([value, *values] if equals else values), origin or default
 
 
-def _joined(words: Sequence[str]) -> str:
+def _joined(words: Sequence[str | Text]) -> str:
     """Quoted as in job.sh."""
     return " ".join(map(quote, words))
 
 
-def _flag(value: str | int | bool) -> str | int:
+def _flag(value: str | Text | int) -> str | int:
     if value is True:
         return ""
-    return show(value) if isinstance(value, str) else value
+    return value if isinstance(value, int) else show(value)
 
 
 def _with_source(reason: str, source: str) -> str:

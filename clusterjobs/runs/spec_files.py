@@ -38,6 +38,7 @@ from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.load import Below, Spec, load_points, load_spec
 from clusterjobs.spec.model import SpecModel, known_keys
 from clusterjobs.spec.need_references import NeededValues, Step, check_circle
+from clusterjobs.text import marked, show
 
 _MAX_NEEDED, _MAX_DEPTH = 100, 20  # each level takes about 20 calls of functions
 
@@ -213,7 +214,7 @@ def content_hash(
     kept: Any = {key: value for key, value in values.items() if key not in scheduling}
     # Without config files, the hash is that of jobs which earlier versions have recorded.
     whole = [kept, dict(configs)] if configs else kept
-    text = json.dumps(whole, sort_keys=True, separators=(",", ":"), default=str)
+    text = json.dumps(whole, sort_keys=True, separators=(",", ":"), default=marked)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -234,7 +235,7 @@ class OwnConfigs:
         names = config_files(loaded)
         key = (loaded.experiment.workdir, names)
         if key not in self._texts:
-            workdir = on_this_machine(self._folder / (loaded.experiment.workdir or "."))
+            workdir = on_this_machine(self._folder / show(loaded.experiment.workdir or "."))
             self._texts[key] = _read(names, (self._folder, workdir))
         return self._texts[key]
 

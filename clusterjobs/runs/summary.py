@@ -7,7 +7,7 @@ from clusterjobs.counted import counted
 from clusterjobs.runs.run import Run
 from clusterjobs.sections.plan import Plan
 from clusterjobs.slurm.time import in_words, seconds_of
-from clusterjobs.spec.references import show
+from clusterjobs.text import show
 
 
 def summary(plan: Plan) -> str:

@@ -27,7 +27,7 @@ from clusterjobs.slurm.time import seconds_of
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.model import Model
 from clusterjobs.spec.load import Spec
-from clusterjobs.spec.references import show
+from clusterjobs.text import show
 from clusterjobs.yaml.document import Path
 
 # ------------------------------------------------------------------ length
@@ -101,7 +101,7 @@ def _argument(experiment: Experiment, names: Sequence[str]) -> tuple[str, float]
     written = {one.key: one for one in given_arguments(experiment)}
     for name in names:
         with contextlib.suppress(KeyError, ValueError, IndexError):
-            number = float(written[name].values[0])
+            number = float(written[name].texts[0])
             if 0 < number < 1e18:
                 return written[name].name.lstrip("-"), number
     return None

@@ -12,7 +12,7 @@ from clusterjobs import resources
 from clusterjobs.script import shell
 from clusterjobs.script.shell import ShellText
 from clusterjobs.slurm.options import Directive
-from clusterjobs.spec.references import has_variable
+from clusterjobs.text import Text, Value
 
 WIDTH = 100
 NOTHING = ShellText("")
@@ -55,14 +55,14 @@ def once_per_node(nodes: int) -> ShellText:
     return ShellText(f"--overlap --cpu-bind=none {cpus} \\\n    {once}")
 
 
-def command_text(words: Iterable[str]) -> ShellText:
+def command_text(words: Iterable[Value]) -> ShellText:
     """A command in one line."""
     return ShellText(" ".join(map(shell.quote, words)))
 
 
-def program_text(words: tuple[str, ...]) -> ShellText:
+def program_text(words: tuple[Value, ...]) -> ShellText:
     """A command; after the builtin `command` if the script may have a function of the same name."""
-    is_ours = words and (words[0] in functions() or has_variable(words[0]))
+    is_ours = words and (isinstance(words[0], Text) or words[0] in functions())
     return ShellText(f"command {command_text(words)}") if is_ours else command_text(words)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 
-from clusterjobs.spec.references import Variable, split_variables
+from clusterjobs.text import Reference, ShellVariable, Text, Value, joined, parts_of, show
 
 
 class ShellText(str):
@@ -75,15 +75,12 @@ _UNSEEN = re.compile(_UNSEEN_SIGNS)
 _IN_DOUBLE = re.compile(r'[\\"$`]')
 
 
-def quote(text: str, unset: str = "") -> ShellText:
-    """One word of bash: literal, except for marked variables (references.variable).
+def quote(text: Value, unset: str = "") -> ShellText:
+    """One word of bash: literal, except for its references.
 
     `unset` follows a variable's name: "-" makes an unset one empty, "" makes it an error (set -u).
     """
-    parts = split_variables(text)
-    if all(isinstance(part, str) for part in parts):
-        return ShellText(_literal(text))
-    return ShellText(_joined(parts, unset))
+    return ShellText(_joined(text.parts, unset) if isinstance(text, Text) else _literal(text))
 
 
 @functools.lru_cache(maxsize=4096)  # nearly all scripts quote the same texts
@@ -128,9 +125,9 @@ def _ansi_character(character: str) -> str:
     return character
 
 
-def _joined(parts: list[str | Variable], unset: str) -> str:
+def _joined(parts: tuple[str | Reference, ...], unset: str) -> str:
     """Parts inside double quotes; control characters are put into $'...' between them."""
-    following = [part if isinstance(part, str) else "" for part in parts[1:]] + [""]
+    following = [*(part if isinstance(part, str) else "" for part in parts[1:]), ""]
     inner = (
         _in_double(part) if isinstance(part, str) else _variable(part, unset, after)
         for part, after in zip(parts, following, strict=True)
@@ -142,10 +139,19 @@ def _joined(parts: list[str | Variable], unset: str) -> str:
 _UNSET = ":?not set on this node: ${reason:=not_started}"
 
 
-def _variable(part: Variable, unset: str, after: str) -> str:
-    otherwise = _UNSET if part.otherwise == ":?" else part.otherwise or unset
+def _variable(part: Reference, unset: str, after: str) -> str:
+    otherwise = _otherwise(part, _UNSET, unset)
     bare = not otherwise and not _NAME_GOES_ON.match(after)
     return f"${part.name}" if bare else f"${{{part.name}{otherwise}}}"
+
+
+def _otherwise(part: Reference, required: str, unset: str = "") -> str:
+    """What follows the name inside the braces."""
+    if not isinstance(part, ShellVariable):
+        raise UnquotedError(f"the derived value {part.name} has not been put in place")
+    if part.required:
+        return required
+    return unset if part.default is None else f":-{part.default}"
 
 
 def _in_double(text: str) -> str:
@@ -184,14 +190,13 @@ def verbatim(text: str) -> HereDocument:
     return HereDocument(text)
 
 
-def expanding_document(text: str) -> ExpandingDocument:
-    """The body of an unquoted here-document: bash expands marked variables alone."""
-    parts = split_variables(text)
+def expanding_document(text: Value) -> ExpandingDocument:
+    """The body of an unquoted here-document: bash expands the references alone."""
     pieces = (
         _IN_DOCUMENT.sub(r"\\\g<0>", part)
         if isinstance(part, str)
-        else f"${{{part.name}{part.otherwise}}}"
-        for part in parts
+        else f"${{{part.name}{_otherwise(part, ':?')}}}"
+        for part in parts_of(text)
     )
     return ExpandingDocument("".join(pieces))
 
@@ -200,7 +205,7 @@ _IN_DOCUMENT = re.compile(r"[\\$`]")
 
 
 @functools.lru_cache(maxsize=1024, typed=True)  # typed: 1 is a value, and True is none
-def directive(name: str, value: str | int | bool) -> ShellText:
+def directive(name: str, value: Value | int | bool) -> ShellText:
     """One sbatch directive, quoted as sbatch reads it: quotes and backslashes, but no $.
 
     Source: Slurm's src/sbatch/opt.c, _get_argument: ' and " quote, # ends the line, and a
@@ -208,6 +213,8 @@ def directive(name: str, value: str | int | bool) -> ShellText:
     """
     if value is True:
         return ShellText(f"#SBATCH --{name}")
+    if isinstance(value, Text):
+        raise UnquotedError(f"--{name} cannot hold {show(value)!r}: sbatch expands no variables")
     text = str(value)
     if _CONTROL.search(text):
         raise UnquotedError(f"--{name} cannot hold {text!r}: sbatch has no way to write it")
@@ -218,6 +225,8 @@ def _sbatch_quoted(text: str) -> str:
     return "'" + re.sub(r"[\\']", r"\\\g<0>", text) + "'"
 
 
-def option(name: str, value: str | int | bool) -> ShellText:
+def option(name: str, value: Value | int | bool) -> ShellText:
     """One long option of a command."""
-    return ShellText(f"--{name}") if value is True else quote(f"--{name}={value}")
+    if value is True:
+        return ShellText(f"--{name}")
+    return quote(joined(f"--{name}=", value if isinstance(value, Text) else str(value)))

@@ -16,9 +16,10 @@ from clusterjobs.sections.model.config import record_sequence, with_model_config
 from clusterjobs.sections.model.plan import plan_batch, plan_parallelism
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.environment import Forced, SiteValue
-from clusterjobs.spec.known_references import AFTER_THE_PLAN, with_values
+from clusterjobs.spec.known_references import AFTER_THE_PLAN
 from clusterjobs.spec.load import Spec
 from clusterjobs.spec.model import SpecModel
+from clusterjobs.text import DerivedValue, Text, replaced
 from clusterjobs.yaml.document import Path
 
 # ------------------------------------------------------------------ framework and launcher
@@ -138,19 +139,20 @@ def _with_derived(context: Context) -> Experiment:
         "batch.global": batch and batch.global_,
     }
 
-    def replaced(value: Any, path: Path) -> Any:
-        if isinstance(value, str):
-            if "\0" not in value:
-                return value
-            text = with_values(value, lambda name: text_of(name, path))
-            return Forced(text, value.reason) if isinstance(value, Forced) else text
+    def known(value: Any, path: Path) -> Any:
+        if isinstance(value, Text):
+            return replaced(
+                value, lambda one: text_of(one.name, path) if isinstance(one, DerivedValue) else one
+            )
+        if isinstance(value, Forced):
+            return value._replace(value=known(value.value, path))
         if isinstance(value, tuple):
-            return tuple(replaced(item, (*path, index)) for index, item in enumerate(value))
+            return tuple(known(item, (*path, index)) for index, item in enumerate(value))
         if isinstance(value, dict):
-            return {key: replaced(item, (*path, key)) for key, item in value.items()}
+            return {key: known(item, (*path, key)) for key, item in value.items()}
         if isinstance(value, SpecModel):
             fields = {key: getattr(value, key) for key in value.model_fields_set}
-            changed = {key: replaced(item, (*path, key)) for key, item in fields.items()}
+            changed = {key: known(item, (*path, key)) for key, item in fields.items()}
             return value.model_copy(update=changed)
         return value
 
@@ -160,7 +162,7 @@ def _with_derived(context: Context) -> Experiment:
         return str(values[name])
 
     written = {key: getattr(spec, key) for key in AFTER_THE_PLAN}
-    found = {key: replaced(value, (key,)) for key, value in written.items()}
+    found = {key: known(value, (key,)) for key, value in written.items()}
     return spec if found == written else spec.model_copy(update=found)
 
 

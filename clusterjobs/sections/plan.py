@@ -1,6 +1,6 @@
 """The plan: all values that are printed, submitted or explained, in sections.
 
-Texts may contain shell variables, marked by `references.variable`; everything else is literal.
+Values may hold references to shell variables (`text.py`); everything else is literal.
 Paths are absolute or start with a variable. A reader of a plan does not need the spec.
 """
 
@@ -24,7 +24,7 @@ from clusterjobs.frameworks.base import (
 from clusterjobs.launchers.base import Launcher
 from clusterjobs.sections.environment.fabrics import Fabric
 from clusterjobs.slurm.options import Directive
-from clusterjobs.spec.references import variable
+from clusterjobs.text import Value, joined, show, variable
 from clusterjobs.yaml.document import Path
 
 
@@ -35,9 +35,9 @@ class Parameter(NamedTuple):
     """
 
     name: str
-    default: str
+    default: Value
     pattern: str
-    choices: tuple[str, ...]
+    choices: tuple[Value, ...]
     wanted: str
 
 
@@ -55,9 +55,9 @@ class Job(NamedTuple):
     title: str
     directives: tuple[Directive, ...]
     path: tuple[str, ...]
-    folder: str
-    log_copy: str | None
-    workdir: str | None
+    folder: Value
+    log_copy: Value | None
+    workdir: Value | None
     parameters: tuple[Parameter, ...]
     time_limit: str | None
 
@@ -109,8 +109,8 @@ class Secret(NamedTuple):
     """Its value comes from a file, from a command's output, or else from the environment."""
 
     name: str
-    file: str | None
-    command: tuple[str, ...]
+    file: Value | None
+    command: tuple[Value, ...]
 
 
 class ModuleCall(NamedTuple):
@@ -135,10 +135,10 @@ class Environment(NamedTuple):
     unset_prefixes: tuple[str, ...]
     variables: tuple[Variable, ...]
     secrets: tuple[Secret, ...]
-    source: tuple[str, ...]
+    source: tuple[Value, ...]
     modules: tuple[ModuleCall, ...]
-    conda: str | None
-    venv: str | None
+    conda: Value | None
+    venv: Value | None
     software_setup: tuple[str, ...]
     setup: tuple[str, ...]
     profile: str = ""
@@ -153,7 +153,7 @@ class Files(NamedTuple):
     """
 
     configs: tuple[ConfigFile, ...]
-    folders: tuple[str, ...]
+    folders: tuple[Value, ...]
     links: tuple[str, ...]
 
 
@@ -167,8 +167,8 @@ class Input(NamedTuple):
 
     what: str
     key: str
-    path: str
-    staged: str | None
+    path: Value
+    staged: Value | None
     made_late: bool
     where: Location
     is_run: bool = False
@@ -177,7 +177,7 @@ class Input(NamedTuple):
 class Check(NamedTuple):
     """One check. `word`: its argument for the node's program, `check=wanted`."""
 
-    word: str
+    word: Value
     reason: str
 
 
@@ -201,7 +201,7 @@ class Preflight(NamedTuple):
     checks: tuple[Check, ...]
     excludes_bad_nodes: bool
     reads_nccl: bool
-    nccl_logs: str
+    nccl_logs: Value
     all_reduce: AllReduce | None
     fabric: Fabric
 
@@ -235,7 +235,7 @@ class Preflight(NamedTuple):
             ),
             Variable(
                 "NCCL_DEBUG_FILE",
-                f"{self.nccl_logs}/%h.%p",
+                joined(self.nccl_logs, "/%h.%p"),
                 "a file for each rank",
                 "NCCL user guide",
             ),
@@ -251,8 +251,8 @@ class DataSet(NamedTuple):
     `linked`: the file system shows the bucket's files; the job only preloads them.
     """
 
-    source: str
-    target: str
+    source: Value
+    target: Value
     per_node: bool
     linked: bool
     unpack: bool
@@ -270,7 +270,8 @@ class Staging(NamedTuple):
     @property
     def needs_zstd(self) -> bool:
         """Whether an archive is unpacked by the program zstd, which nodes may lack."""
-        return any(one.unpack and one.source.lower().endswith(ZSTD_ARCHIVES) for one in self.data)
+        unpacked = (show(one.source).lower() for one in self.data if one.unpack)
+        return any(source.endswith(ZSTD_ARCHIVES) for source in unpacked)
 
     @property
     def programs(self) -> tuple[str, ...]:
@@ -288,8 +289,8 @@ class Staging(NamedTuple):
 class Mounted(NamedTuple):
     """A folder of the node in the container. `path`: the key of the spec that asks for it."""
 
-    source: str
-    target: str
+    source: Value
+    target: Value
     read_only: bool
     reason: str
     path: Path = ("software", "container")
@@ -305,12 +306,12 @@ class Container(NamedTuple):
     """
 
     runtime: str
-    image: str
+    image: Value
     mounts: tuple[Mounted, ...]
     options: tuple[Directive, ...]
     names: tuple[str, ...]
     ssh_inside: bool
-    venv: str | None
+    venv: Value | None
     host_fabric_libraries: str | None
 
 
@@ -322,9 +323,9 @@ class Step(NamedTuple):
     rank. `timeout_seconds`, `min_bus_bandwidth` (GB/s): 0 for none.
     """
 
-    words: tuple[str, ...]
+    words: tuple[Value, ...]
     per: str = "job"
-    name: str = ""
+    name: Value = ""
     inside: bool = False
     launcher: Launcher | None = None
     srun_options: tuple[Directive, ...] = ()
@@ -349,14 +350,14 @@ class SshServer(NamedTuple):
     """An sshd that runs on the nodes, and a key that it accepts; None: the user's default key."""
 
     port: int
-    key: str | None
+    key: Value | None
 
 
 class Launch(NamedTuple):
     """`words`: the command that the launcher starts. `prefix`: a command in front of the program.
 
     `srun_options`: those of the ranks' srun; () if the script does not call srun for them.
-    `origins`: words of the command, and the keys of the spec that they come from.
+    `origins`: words of the command, as shown, and the keys of the spec that they come from.
     `launcher_options`: its option for a command that is no Python script; `own_options`: those that
     the spec gives, and `own_text` what the template prints of them. `template`: of the launch
     section. `forced`: reserved variables that the prefix sets, with the reasons. `takes_arguments`:
@@ -366,12 +367,12 @@ class Launch(NamedTuple):
 
     launcher: Launcher
     reason: str
-    prefix: tuple[str, ...]
-    words: tuple[str, ...]
+    prefix: tuple[Value, ...]
+    words: tuple[Value, ...]
     origins: Mapping[str, str]
     srun_options: tuple[Directive, ...]
     launcher_options: tuple[str, ...]
-    own_options: tuple[str, ...]
+    own_options: tuple[Value, ...]
     own_text: str
     forced: Mapping[str, str]
     takes_arguments: bool
@@ -390,7 +391,7 @@ class Role(NamedTuple):
     name: str
     first: int
     nodes: int
-    words: tuple[str, ...]
+    words: tuple[Value, ...]
     options: tuple[Directive, ...]
     port: int | None
     ready_seconds: int
@@ -413,8 +414,8 @@ class Export(NamedTuple):
     `of_job`: the folder of the job itself.
     """
 
-    source: str
-    target: str
+    source: Value
+    target: Value
     overwrite: bool
     of_job: bool = False
 
@@ -427,8 +428,8 @@ class Checkpoints(NamedTuple):
     `resume_option`: passed to the program with the newest complete `checkpoint-N`, if there is one.
     """
 
-    path: str | None
-    marker: str | None
+    path: Value | None
+    marker: Value | None
     exports: tuple[Export, ...]
     links: tuple[BucketLink, ...]
     resume_option: str = ""
@@ -445,14 +446,14 @@ class Checkpoints(NamedTuple):
 
 _STOP_FILE = Variable(
     "CLUSTERJOBS_STOP_FILE",
-    f"{JOB_DIR}/stop",
+    joined(JOB_DIR, "/stop"),
     "once this file is there: save a checkpoint and end",
 )
 
 
 _HEARTBEAT = Variable(
     "CLUSTERJOBS_HEARTBEAT",
-    f"{JOB_DIR}/heartbeat",
+    joined(JOB_DIR, "/heartbeat"),
     "touch this file while a long step makes progress",
 )
 
@@ -506,7 +507,7 @@ class SweepJob(NamedTuple):
     """
 
     name: str
-    folder: str
+    folder: Value
     max_running: int | None
     max_failed: int | None
 
@@ -517,7 +518,9 @@ class SweepJob(NamedTuple):
             Variable("CLUSTERJOBS_SWEEP", self.name, "the name of the sweep"),
             Variable("CLUSTERJOBS_POINT", POINT, "the name of this point"),
             Variable(
-                "CLUSTERJOBS_RESULT", f"{JOB_DIR}/result.json", "the file for this point's results"
+                "CLUSTERJOBS_RESULT",
+                joined(JOB_DIR, "/result.json"),
+                "the file for this point's results",
             ),
         )
 

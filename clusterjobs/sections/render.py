@@ -26,7 +26,8 @@ from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.points.arrays import PointPlan, PointTable
 from clusterjobs.sections.rendering import Rendering
 from clusterjobs.sections.roles.plan import role_data
-from clusterjobs.spec.references import as_text, has_variable, show, variable
+from clusterjobs.spec.references import as_text
+from clusterjobs.text import Value, joined, variable
 from clusterjobs.version import __version__
 
 # ------------------------------------------------------------------ what a render was made from
@@ -60,7 +61,7 @@ def digest(text: str) -> str:
 # same input gives the same bytes everywhere.
 
 
-def plan_json(plan: Plan, inputs: Inputs, point: PointPlan | None = None) -> str:
+def plan_json(plan: Plan, inputs: Inputs, point: PointPlan | None = None) -> Value:
     """The text of plan.json: one object in one line. `point`: the plan's, if it is of a sweep."""
     file, text = inputs.spec
     record: dict[str, Any] = {
@@ -72,19 +73,17 @@ def plan_json(plan: Plan, inputs: Inputs, point: PointPlan | None = None) -> str
         "launcher": plan.launch.launcher.name,
         **({} if point else {"content": inputs.content}),
     }
-    record["derived"] = {
-        one.name: show(one.value) if isinstance(one.value, str) else one.value
-        for one in plan.derived
-    }
+    record["derived"] = {one.name: one.value for one in plan.derived}
     if plan.roles:
         record["roles"] = [role_data(role) for role in plan.roles]
     text = json.dumps(record)
     if point is None or plan.points is None:
         return text
-    return f'{text[:-1]}, "sweep": {json.dumps(plan.points.name)}, "point": {_point(point)}}}'
+    start = f'{text[:-1]}, "sweep": {json.dumps(plan.points.name)}, "point": '
+    return joined(start, _point(point), "}")
 
 
-def joined_records(table: PointTable, inputs: Inputs) -> tuple[str, PointTable]:
+def joined_records(table: PointTable, inputs: Inputs) -> tuple[Value, PointTable]:
     """plan.json of all points in one text, and the table with the columns that it needs."""
     columns = table.to_extend()
     texts = tuple(plan_json(one.plan, inputs, one) for one in table.points)
@@ -94,14 +93,12 @@ def joined_records(table: PointTable, inputs: Inputs) -> tuple[str, PointTable]:
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 
 
-def _point(one: PointPlan) -> str:
+def _point(one: PointPlan) -> Value:
     """The point as JSON, with the script's variables; numbers stay as they were written: `1e-4`."""
     values = (f"{json.dumps(key)}: {_value(value)}" for key, value in one.point.values.items())
     name, index = variable("point_name"), variable("point_index")
-    return (
-        f'{{"name": "{name}", "index": {index}, "values": {{{", ".join(values)}}}, '
-        f'"content": {json.dumps(one.content)}}}'
-    )
+    rest = f', "values": {{{", ".join(values)}}}, "content": {json.dumps(one.content)}}}'
+    return joined('{"name": "', name, '", "index": ', index, rest)
 
 
 def _value(value: Any) -> str:
@@ -178,20 +175,20 @@ def joined_outputs(
         texts = _template_texts(plan.launch.launcher.template_folder)
         templates |= {name: texts[name] for name in script.templates}
         site_files |= dict.fromkeys(script.site_files)
-    for file in _same_configs([plan for plan, _ in scripts.values()]):
-        files[file.name] = file.text
+    files |= _same_configs([plan for plan, _ in scripts.values()])
     return {**files, MANIFEST: _manifest(files, templates, tuple(site_files), inputs)}
 
 
-def _same_configs(plans: Sequence[Plan]) -> Iterator[ConfigFile]:
+def _same_configs(plans: Sequence[Plan]) -> Iterator[tuple[str, str]]:
     """The config files of the plans that are the same for all of their points."""
     found: dict[str, set[ConfigFile]] = {}
     for plan in plans:
         for file in plan.files.configs:
             found.setdefault(file.name, set()).add(file)
-    for files in found.values():
-        if len(files) == 1 and not has_variable((one := next(iter(files))).text):
-            yield one
+    for name, files in found.items():
+        text = next(iter(files)).text
+        if len(files) == 1 and isinstance(text, str):
+            yield name, text
 
 
 def _template_texts(further: pathlib.Path | None) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from clusterjobs.script.site.templates import SiteTemplates
 from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.points.arrays import PointTable
+from clusterjobs.text import Value
 
 
 class Rendering(NamedTuple):
@@ -19,5 +20,5 @@ class Rendering(NamedTuple):
     spec_file: str
     settings: tuple[str, ...]
     site: SiteTemplates
-    plan_json: str
+    plan_json: Value
     table: PointTable | None = None

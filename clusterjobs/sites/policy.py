@@ -17,9 +17,9 @@ from clusterjobs.slurm.time import is_slurm_time, seconds_of
 from clusterjobs.spec.field_types import (
     Count,
     CountOrNone,
-    Text,
+    LiteralText,
     first_control_character,
-    scalar_text,
+    literal_text,
 )
 from clusterjobs.spec.key_names import UnknownKeyError, check_key
 from clusterjobs.spec.keys.preflight import PreflightCheck
@@ -48,7 +48,7 @@ _LINK = re.compile(r"(?:https?://|mailto:)[^\s<>\"'`]{1,500}")
 
 
 def _name(value: Any) -> str:
-    text = scalar_text(value)
+    text = literal_text(value)
     if not _NAME.fullmatch(text):
         raise ValueError(
             "not a name of a rule: only letters, digits, '.', '_' and '-', at most 64, "
@@ -61,7 +61,7 @@ def _message(value: Any) -> str:
     """The message in one line. An admin may write it in several."""
     if isinstance(value, str) and len(value) > MAX_MESSAGE:
         raise ValueError(f"longer than {MAX_MESSAGE:,} characters: shorten it, and add a link")
-    text = " ".join(scalar_text(value).split())
+    text = " ".join(literal_text(value).split())
     if not text:
         raise ValueError("the message is empty: say what the user must do")
     if bad := first_control_character(text):
@@ -70,7 +70,7 @@ def _message(value: Any) -> str:
 
 
 def _link(value: Any) -> str:
-    text = scalar_text(value)
+    text = literal_text(value)
     if not _LINK.fullmatch(text):
         raise ValueError("not a link: write one that starts with https:// and has no spaces")
     return text
@@ -79,7 +79,7 @@ def _link(value: Any) -> str:
 def _one_value(value: Any) -> str:
     if isinstance(value, str) and len(value) > MAX_TEXT:
         raise ValueError(f"longer than {MAX_TEXT} characters: shorten it, a * stands for any text")
-    text = scalar_text(value)
+    text = literal_text(value)
     if not text:
         raise ValueError("the value is empty: write one, or * for any")
     if bad := first_control_character(text):
@@ -100,7 +100,7 @@ def _list(value: Any) -> Any:
 
 def _time(value: Any) -> str:
     """A time that limits: `12:00` is refused, because few read it as minutes and seconds."""
-    text = scalar_text(value)
+    text = literal_text(value)
     if re.fullmatch(r"[0-9]+:[0-9]+", text):
         raise ValueError(f"Slurm reads {text} as minutes and seconds: for hours write {text}:00")
     if not is_slurm_time(text) or not seconds_of(text):
@@ -352,9 +352,9 @@ def _images(images: Images) -> Iterator[str]:
 class Example(SpecModel):
     """The rules that a spec must break, if `user` in `groups` submits it."""
 
-    user: Text = ""
-    groups: tuple[Text, ...] = ()
-    rules: tuple[Text, ...] = ()
+    user: LiteralText = ""
+    groups: tuple[LiteralText, ...] = ()
+    rules: tuple[LiteralText, ...] = ()
 
 
 def load_example(text: str, file: str, names: Collection[str]) -> Example:

@@ -17,7 +17,8 @@ from clusterjobs.sites.policy import Limits, Rule, Selection, SiteRule
 from clusterjobs.slurm.time import seconds_of
 from clusterjobs.spec.keys.container import spellings
 from clusterjobs.spec.load import Spec
-from clusterjobs.spec.references import as_text, show
+from clusterjobs.spec.references import as_text
+from clusterjobs.text import Text, show
 from clusterjobs.yaml.document import Path, dotted
 
 # ------------------------------------------------------------------ policy values
@@ -182,7 +183,7 @@ def _texts(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
         for index, item in enumerate(value):
             yield from _texts(item, (*path, index))
     elif value is not None:
-        yield path, show(as_text(value))
+        yield path, show(value) if isinstance(value, Text) else as_text(value)
 
 
 class _Violation(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, model_validator
 
 from clusterjobs.errors import InputError, Problem, in_order, one_problem
-from clusterjobs.spec.field_types import Plain, scalar_text
+from clusterjobs.spec.field_types import Plain, literal_text
 from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.validate import check_model
 from clusterjobs.yaml import document as yaml_document
@@ -67,7 +67,7 @@ def _usd(value: Any) -> float:
 
 
 def _date(value: Any) -> str:
-    text = scalar_text(value)
+    text = literal_text(value)
     if not _DATE.fullmatch(text):
         raise ValueError(f"{text!r} is not a date: write 2026-11 or 2026-11-22")
     return text

@@ -12,6 +12,8 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+from clusterjobs.text import Value
+
 DATA_FILE = pathlib.Path(__file__).with_name("slurm_options.json")
 
 OLDEST = "22.05"  # version that jobs were tried with: KnownOptions.oldest, without reading the file
@@ -78,5 +80,5 @@ class Directive(NamedTuple):
     """One sbatch or srun option: `value` True is a bare flag."""
 
     name: str
-    value: str | int | bool
+    value: Value | int | bool
     reason: str

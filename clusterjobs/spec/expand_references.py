@@ -11,7 +11,6 @@ from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.known_references import (
     DERIVED,
     check_place,
-    derived_mark,
     job_value,
     node_variable,
     point_value,
@@ -20,14 +19,8 @@ from clusterjobs.spec.known_references import (
 from clusterjobs.spec.model import SpecModel, TopLevelKeys, keys_below
 from clusterjobs.spec.need_references import KEY as NEEDS
 from clusterjobs.spec.need_references import NeededValues, NeedReader, needed_value, no_needs
-from clusterjobs.spec.references import (
-    BadReferenceError,
-    Scalar,
-    expand,
-    look_up,
-    names_in,
-    variable,
-)
+from clusterjobs.spec.references import BadReferenceError, Expanded, expand, look_up, names_in
+from clusterjobs.text import DerivedValue, Text, Value, variable
 from clusterjobs.yaml.document import Path, dotted, look_at
 
 _MAX_REFERENCES = 50
@@ -79,19 +72,25 @@ def expand_references(
 
 
 def expanded_text(data: dict[str, Any], *path: str) -> str | None:
+    """The text at a path that has no references, or only such to values that are known."""
+    found = expanded_value(data, *path)
+    return found if isinstance(found, str) else None
+
+
+def expanded_value(data: dict[str, Any], *path: str) -> Value | None:
     """The text at a path, its references expanded; None if there is none, or it is wrong."""
     value = look_at(data, path)
     try:
         found = expand(value, _Values(data).find) if isinstance(value, str) else None
     except BadReferenceError:
         return None
-    return found if isinstance(found, str) else None
+    return found if isinstance(found, (str, Text)) else None
 
 
 class _Values:
     """The values that references name, each expanded once.
 
-    `literal`: a point's values themselves, and not the marks for the script's variables.
+    `literal`: a point's values themselves, and not the script's variables.
     `read_need` reads the values of a need, by its file and its place in the list.
     """
 
@@ -103,9 +102,9 @@ class _Values:
     ) -> None:
         self._data, self._read_need, self._literal = data, read_need, literal
         self._open: list[str] = []
-        self._known: dict[str, Scalar] = {}  # else values with two references each: 2^n look-ups
+        self._known: dict[str, Expanded] = {}  # else values with two references each: 2^n look-ups
 
-    def find(self, name: str) -> Scalar:
+    def find(self, name: str) -> Expanded:
         """The value of that name. Raises BadReferenceError."""
         head, _, rest = name.partition(".")
         if head == "parameters":
@@ -122,7 +121,7 @@ class _Values:
             return address
         return self._looked_up(name)
 
-    def _looked_up(self, name: str) -> Scalar:
+    def _looked_up(self, name: str) -> Expanded:
         if name in self._open:
             raise BadReferenceError(
                 f"{name} refers to itself", "replace one of the references by its value"
@@ -138,7 +137,7 @@ class _Values:
                 self._open.pop()
         return self._known[name]
 
-    def _of_a_need(self, name: str) -> Scalar:
+    def _of_a_need(self, name: str) -> Expanded:
         if self._read_need is None:
             raise BadReferenceError("the value of another spec cannot be used here", _HINT)
         if NEEDS in self._open:
@@ -149,15 +148,16 @@ class _Values:
         finally:
             self._open.pop()
 
-    def _expanded(self, value: str) -> Scalar:
+    def _expanded(self, value: str) -> Expanded:
         return expand(value, self.find)
 
-    def _written_or_derived(self, name: str) -> Scalar:
+    def _written_or_derived(self, name: str) -> Expanded:
         try:
-            return look_up(name, self._data)
+            found: Expanded = look_up(name, self._data)
+            return found
         except BadReferenceError as error:
             if name in DERIVED:
-                return derived_mark(name)
+                return Text((DerivedValue(name),))
             known = [one for one in DERIVED if one.count(".") == name.count(".")]
             if meant := nearest(name, known):
                 raise BadReferenceError(str(error), f"did you mean {meant}?") from None
@@ -169,20 +169,21 @@ class _Values:
         for written in (pending := [text]):
             for one in names_in(written):
                 value = self._text_at(one)
-                if value == derived_mark(name):
+                if value == Text((DerivedValue(name),)):
                     return [*ways[written], one]
-                if value not in ways:
+                if isinstance(value, str) and value not in ways:
                     ways[value] = [*ways[written], one]
                     pending.append(value)
         return [name]
 
-    def _text_at(self, name: str) -> str:
+    def _text_at(self, name: str) -> Value:
         try:
-            return str(self._written_or_derived(name))
+            found = self._written_or_derived(name)
+            return found if isinstance(found, Text) else str(found)
         except BadReferenceError:  # of the running job
             return ""
 
-    def _of_sweep(self, head: str, rest: str) -> Scalar:
+    def _of_sweep(self, head: str, rest: str) -> Expanded:
         sweep = self._data.get("sweep")
         if not isinstance(sweep, dict):
             raise BadReferenceError(
@@ -190,9 +191,9 @@ class _Values:
                 "add `sweep: {grid: {args.lr: [1e-3, 1e-4]}}`, or remove the reference",
             )
         if head == "point":
-            mark = point_value(rest)
-            known: Scalar = sweep.get("point", {}).get(rest)
-            return known if self._literal and known is not None else mark
+            found = point_value(rest)
+            known: Expanded = sweep.get("point", {}).get(rest)
+            return known if self._literal and known is not None else found
         if rest != "name":
             raise BadReferenceError(f"there is no value sweep.{rest}", "write sweep.name")
         return self._looked_up("sweep.name" if "name" in sweep else "name")
@@ -201,7 +202,7 @@ class _Values:
         given = self._data.get(key)
         return isinstance(given, (dict, list)) and name in given
 
-    def _node_variable(self, name: str) -> str:
+    def _node_variable(self, name: str) -> Text:
         if self._is_given(name, "secrets"):
             raise BadReferenceError(
                 f"{name} is a secret, and others can read command lines and files of the job",
@@ -209,7 +210,7 @@ class _Values:
             )
         return node_variable(name)
 
-    def _parameter(self, name: str) -> str:
+    def _parameter(self, name: str) -> Text:
         declared = self._data.get("parameters")
         if not isinstance(declared, dict) or name not in declared:
             raise BadReferenceError(

@@ -16,14 +16,16 @@ from pydantic import (
     BeforeValidator,
     Discriminator,
     Field,
+    PlainValidator,
     Tag,
     ValidatorFunctionWrapHandler,
     WrapValidator,
 )
 
 from clusterjobs.slurm.time import is_slurm_time, seconds_of
-from clusterjobs.spec.references import as_text, has_variable, show
+from clusterjobs.spec.references import as_text
 from clusterjobs.spec.reserved_names import environment_name, parameter_name
+from clusterjobs.text import Text, Value, show
 
 MAX_ITEMS = 500  # of lists whose items are compared with each other
 MAX_NAME_BYTES = 200  # a file name has at most 255 bytes, and the log's name also has the job id
@@ -33,7 +35,7 @@ MAX_OPTION_BYTES = 1_000  # slurmctld refuses comments, accounts and names of 1,
 MAX_WORD_BYTES = 131_071  # Linux's limit for one argument or variable (MAX_ARG_STRLEN)
 
 
-def scalar_text(value: Any) -> str:
+def scalar_text(value: Any) -> Value:
     """A single value as text. Numbers keep the way they were written."""
     if isinstance(value, bool):
         raise ValueError(f'expected text, not a boolean: quote it, "{as_text(value)}"')
@@ -42,34 +44,51 @@ def scalar_text(value: Any) -> str:
     if isinstance(value, (Mapping, list)):
         found = "list" if isinstance(value, list) else "mapping"
         raise ValueError(f"expected a single value, not a {found}: write text or a number")
-    text = as_text(value)
-    if len(text.encode()) > MAX_WORD_BYTES:
+    text = value if isinstance(value, Text) else as_text(value)
+    if len(show(text).encode()) > MAX_WORD_BYTES:
         raise ValueError(f"longer than Linux allows ({MAX_WORD_BYTES:,} bytes): put it in a file")
     return text
 
 
-def path(value: Any) -> str:
+_FIXED = "expected text that is known before the job runs: write it out"
+
+
+def literal_text(value: Any, refusal: str = _FIXED) -> str:
+    """The same for text that may have no references. `refusal`: the message if it has."""
+    text = scalar_text(value)
+    if isinstance(text, Text):
+        raise ValueError(refusal)
+    return text
+
+
+def path(value: Any) -> Value:
     """A path on the cluster. The node expands `${NAME}` in it."""
     text = scalar_text(value)
     if not text:
         raise ValueError("the path is empty: write one, or remove the key")
     if text.startswith("~"):
         raise ValueError("~ is not expanded: write ${HOME}")
-    if bad := first_control_character(text.replace("\0", "")):
+    shown = show(text)
+    if bad := first_control_character(shown):
         raise ValueError(f"the path contains {bad}: remove it")
     if text.startswith("-"):
         raise ValueError("the path starts with '-', as an option does: write ./ before it")
-    if len(text.encode()) > MAX_PATH_BYTES:
+    if len(shown.encode()) > MAX_PATH_BYTES:
         raise ValueError(f"a path of more than {MAX_PATH_BYTES:,} bytes: shorten it")
-    if any(len(part.encode()) > MAX_FILE_NAME_BYTES for part in text.split("/")):
+    if any(len(part.encode()) > MAX_FILE_NAME_BYTES for part in shown.split("/")):
         raise ValueError(f"a file name of more than {MAX_FILE_NAME_BYTES} bytes: shorten it")
     return text
 
 
-def search_path(value: Any) -> str:
+def literal_path(value: Any, refusal: str = _FIXED) -> str:
+    """The same without references. `refusal`: the message if it has some."""
+    return literal_text(path(value), refusal)
+
+
+def search_path(value: Any) -> Value:
     """A folder that is added to PATH, where a colon separates folders."""
     text = path(value)
-    if ":" in text:
+    if ":" in show(text):
         raise ValueError("the path contains ':', which separates PATH's folders: rename the folder")
     return text
 
@@ -116,11 +135,9 @@ def flag(value: Any) -> bool:
 
 def job_name(value: Any) -> str:
     """The experiment's name: Slurm's job name, and part of paths."""
-    text = scalar_text(value)
-    if has_variable(text):
-        raise ValueError(
-            "the name is fixed when the job is rendered: remove the value of the running job"
-        )
+    text = literal_text(
+        value, "the name is fixed when the job is rendered: remove the value of the running job"
+    )
     if not text.strip() or text in (".", ".."):
         raise ValueError("the name is empty: write one for the job and its folders, my-run")
     if text[0] == "-" or "/" in text or text != text.strip():
@@ -146,7 +163,7 @@ def first_control_character(text: str) -> str | None:
 def time_limit(value: Any) -> str:
     """Slurm's --time: minutes, minutes:seconds, hours:minutes:seconds, days-hours[:...]."""
     text = scalar_text(value)
-    if not is_slurm_time(text):
+    if isinstance(text, Text) or not is_slurm_time(text):
         raise ValueError(
             f"{show(text)!r} is not a Slurm time: write 90 (minutes), 12:00:00 or 2-00:00:00"
         )
@@ -173,11 +190,9 @@ def option_value(value: Any) -> str | bool:
     """An sbatch or srun option's value: true for a bare flag, false to leave it out."""
     if isinstance(value, bool):
         return value
-    text = scalar_text(value)
-    if has_variable(text):
-        raise ValueError(
-            "options are fixed when the job is rendered: remove the value of the running job"
-        )
+    text = literal_text(
+        value, "options are fixed when the job is rendered: remove the value of the running job"
+    )
     if bad := first_control_character(text):
         raise ValueError(f"the option contains {bad}: remove it")
     if len(text.encode()) > MAX_OPTION_BYTES:
@@ -185,7 +200,7 @@ def option_value(value: Any) -> str | bool:
     return text
 
 
-def argument(value: Any) -> str | bool | tuple[str, ...]:
+def argument(value: Any) -> Value | bool | tuple[Value, ...]:
     """An argument's value: text, several texts, true for a bare flag, false to leave it out."""
     if isinstance(value, bool):
         return value
@@ -198,23 +213,24 @@ def argument(value: Any) -> str | bool | tuple[str, ...]:
 
 def argument_name(value: str) -> str:
     """The name of an argument, without its dashes."""
-    if not value or has_variable(value):
+    if not value:
         raise ValueError("an argument needs a name that is known before the job runs: write it out")
     return value
 
 
 def plain(value: Any) -> str:
     """Text that clusterjobs itself reads, so that it must be known when the job is rendered."""
-    text = scalar_text(value)
-    if not text or has_variable(text):
-        raise ValueError(
-            "expected text that is not empty and is known before the job runs: write it out"
-        )
+    text = literal_text(value, _PLAIN)
+    if not text:
+        raise ValueError(_PLAIN)
     return text
 
 
+_PLAIN = "expected text that is not empty and is known before the job runs: write it out"
+
+
 def integer(value: Any) -> Any:
-    if isinstance(value, str) and has_variable(value):
+    if isinstance(value, Text):
         raise ValueError(
             "this number must be known before the job runs: write it, or change it with --set"
         )
@@ -234,11 +250,12 @@ def queue(value: Any) -> str:
     return plain(value)
 
 
-Text = Annotated[str, BeforeValidator(scalar_text)]
+AnyText = Annotated[Value, PlainValidator(scalar_text)]
+LiteralText = Annotated[str, BeforeValidator(literal_text)]
 Plain = Annotated[str, BeforeValidator(plain)]
 Queue = Annotated[str, BeforeValidator(queue)]
-Path = Annotated[str, BeforeValidator(path)]
-SearchPath = Annotated[str, BeforeValidator(search_path)]
+Path = Annotated[Value, PlainValidator(path)]
+SearchPath = Annotated[Value, PlainValidator(search_path)]
 Interface = Annotated[str, BeforeValidator(interface)]
 Flag = Annotated[bool, BeforeValidator(flag)]
 PackageName = Annotated[str, AfterValidator(package_name)]
@@ -250,7 +267,7 @@ ParameterName = Annotated[str, AfterValidator(parameter_name)]
 OptionName = Annotated[str, AfterValidator(directive_name)]
 OptionValue = Annotated[str | bool, BeforeValidator(option_value)]
 ArgumentName = Annotated[str, AfterValidator(argument_name)]
-ArgumentValue = Annotated[str | bool | tuple[str, ...], BeforeValidator(argument)]
+ArgumentValue = Annotated[Value | bool | tuple[Value, ...], PlainValidator(argument)]
 Count = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(integer)]
 CountOrNone = Annotated[int, Field(ge=0, le=1_000_000), BeforeValidator(integer)]
 Budget = Annotated[int, Field(ge=0, le=1_000_000), BeforeValidator(integer)]
@@ -258,7 +275,7 @@ Port = Annotated[int, Field(ge=1, le=65_535), BeforeValidator(integer)]
 Stage = Annotated[int, Field(ge=0, le=3), BeforeValidator(integer)]
 Arguments = Annotated[
     Annotated[dict[ArgumentName, ArgumentValue], Tag("map")]
-    | Annotated[tuple[Text, ...], Tag("list")],
+    | Annotated[tuple[AnyText, ...], Tag("list")],
     Discriminator(lambda value: "list" if isinstance(value, (list, tuple)) else "map"),
 ]
 

@@ -1,8 +1,7 @@
 """References to values that only the running job knows: `{{ job.id }}`, `{{ env.SCRATCH }}`,
 `{{ point.name }}`.
 
-Each becomes a mark for a shell variable, which the script expands. This module knows the names that
-a spec may refer to; it must not know where a spec uses them.
+Each becomes a `ShellVariable`, which the script expands.
 """
 
 from __future__ import annotations
@@ -14,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from clusterjobs.errors import did_you_mean
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import known_keys
-from clusterjobs.spec.references import BadReferenceError, variable, variable_names
+from clusterjobs.spec.references import BadReferenceError
 from clusterjobs.spec.reserved_names import RESERVED_NAMES, is_of_the_script
+from clusterjobs.text import DerivedValue, Text, variable, variable_names
 from clusterjobs.yaml.document import Path
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ def role_variables(roles: Mapping[str, Role]) -> Iterator[str]:
             yield port_variable(name)
 
 
-def role_address(name: str, roles: Any) -> str | None:
-    """The mark for `{{ roles.<name> }}`, if that is an address; None if it is a key of the role.
+def role_address(name: str, roles: Any) -> Text | None:
+    """The value of `{{ roles.<name> }}`, if that is an address; None if it is a key of the role.
 
     `addr` is the first node of the role, `addrs` all of them. Raises BadReferenceError.
     """
@@ -90,7 +90,7 @@ def is_address(name: str) -> bool:
 # References to values that only the plan knows, such as `{{ world_size }}`, and where each
 # reference that is not a plain value may be used.
 #
-# A mark takes the place of the value until the planpy).
+# A `DerivedValue` takes their place until they are planned (sections/complete.py).
 
 
 _NODES = ("cluster", "queue", "instance_type")
@@ -120,18 +120,6 @@ _REFERENCES = {name: key.references for name, key in known_keys(Experiment).item
 # Keys that only the ranks read, and keys that are read when all derived values are known.
 OF_THE_RANKS = tuple(name for name, one in _REFERENCES.items() if one == "ranks")
 AFTER_THE_PLAN = tuple(name for name, one in _REFERENCES.items() if one in ("plan", "ranks"))
-_MARK = re.compile("\0([a-z_]+):=\0")
-_BY_MARK = {name.replace(".", "_"): name for name in DERIVED}
-
-
-def derived_mark(name: str) -> str:
-    """The placeholder for the derived value `name` of DERIVED."""
-    return f"\0{name.replace('.', '_')}:=\0"
-
-
-def with_values(text: str, value_of: Callable[[str], str]) -> str:
-    """The text with the derived values in place of their marks."""
-    return _MARK.sub(lambda match: value_of(_BY_MARK[match[1]]), text)
 
 
 def check_place(path: Path, value: Any, way: Callable[[str], list[str]]) -> None:
@@ -139,11 +127,10 @@ def check_place(path: Path, value: Any, way: Callable[[str], list[str]]) -> None
 
     `way`: the references that lead from this value to a name. Raises BadReferenceError.
     """
-    if not isinstance(value, str):
+    if not isinstance(value, Text):
         return
     key = str(path[0])
-    for mark in _MARK.findall(value):
-        name = _BY_MARK[mark]
+    for name in (one.name for one in value.parts if isinstance(one, DerivedValue)):
         if key in DERIVED[name]:
             circle = " -> ".join([key, *way(name), key])
             raise BadReferenceError(f"circular reference: {circle}", "write the value here")
@@ -187,16 +174,16 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _USEFUL = ("PWD", "UID", "EUID")
 
 
-def job_value(name: str) -> str:
-    """The mark for `{{ job.<name> }}`. Raises BadReferenceError."""
+def job_value(name: str) -> Text:
+    """The value of `{{ job.<name> }}`. Raises BadReferenceError."""
     if name not in _OF_THE_JOB:
         known = [f"job.{one}" for one in _OF_THE_JOB]
         raise BadReferenceError(f"there is no value job.{name}", did_you_mean(f"job.{name}", known))
     return variable(_OF_THE_JOB[name], required=name == "array_index")
 
 
-def point_value(name: str) -> str:
-    """The mark for `{{ point.<name> }}`. Raises BadReferenceError."""
+def point_value(name: str) -> Text:
+    """The value of `{{ point.<name> }}`. Raises BadReferenceError."""
     if name not in _OF_THE_POINT:
         known = [f"point.{one}" for one in _OF_THE_POINT]
         hint = did_you_mean(f"point.{name}", known)
@@ -204,8 +191,8 @@ def point_value(name: str) -> str:
     return variable(_OF_THE_POINT[name])
 
 
-def node_variable(name: str) -> str:
-    """The mark for `{{ env.<name> }}`: the job ends if the variable is not set on the node.
+def node_variable(name: str) -> Text:
+    """The value of `{{ env.<name> }}`: the job ends if the variable is not set on the node.
 
     Raises BadReferenceError for names that the job unsets, or that belong to the script.
     """

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from clusterjobs.errors import InputError, Location, Problem, did_you_mean
 from clusterjobs.spec.keys.needs import need_name
-from clusterjobs.spec.references import BadReferenceError, Scalar, look_up, show, variable_names
+from clusterjobs.spec.references import BadReferenceError, Expanded, look_up
+from clusterjobs.text import Text, show, variable_names
 
 # ------------------------------------------------------------------ need circle
 #
@@ -63,17 +64,17 @@ class NeededValues:
 
     def __init__(self, file: str, points: Sequence[Mapping[str, Any]]) -> None:
         self.file, self._points = file, points
-        self._known: dict[str, Scalar] = {}
+        self._known: dict[str, Expanded] = {}
 
-    def value(self, path: str, name: str) -> Scalar:
+    def value(self, path: str, name: str) -> Expanded:
         """The value at `path`, the same for all points. Raises BadReferenceError about `name`."""
         if path not in self._known:
             self._known[path] = self._found(path, name)
         return self._known[path]
 
-    def _found(self, path: str, name: str) -> Scalar:
+    def _found(self, path: str, name: str) -> Expanded:
         try:
-            found = [look_up(path, point) for point in self._points]
+            found: list[Expanded] = [look_up(path, point) for point in self._points]
         except BadReferenceError as error:
             what = str(error).replace(path, name, 1)
             raise BadReferenceError(f"{what} in {self.file}", error.hint) from None
@@ -98,8 +99,8 @@ def needed_value(
     name: str,
     needs: Any,
     read: Callable[[str, int], NeededValues],
-    expand_text: Callable[[str], Scalar],
-) -> Scalar:
+    expand_text: Callable[[str], Expanded],
+) -> Expanded:
     """The value of `needs.<name>`. `needs`: as written; `read` gets the index of an item.
 
     Raises BadReferenceError, and CircleError.
@@ -128,13 +129,13 @@ class _NeededSpec(NamedTuple):
     on: Any
 
 
-def _specs(needs: Any, expand_text: Callable[[str], Scalar]) -> Iterator[_NeededSpec]:
+def _specs(needs: Any, expand_text: Callable[[str], Expanded]) -> Iterator[_NeededSpec]:
     """The specs that are needed; what is wrong is reported by the models."""
     for index, one in enumerate(needs if isinstance(needs, list) else []):
         entry = one if isinstance(one, dict) else {"spec": one}
         spec = entry.get("spec")
         spec = expand_text(spec) if isinstance(spec, str) else None
-        if isinstance(spec, str) and spec and "\0" not in spec:
+        if isinstance(spec, str) and spec:
             name = str(entry.get("as") or need_name(spec))
             yield _NeededSpec(index, name, spec, entry.get("on"))
 
@@ -151,10 +152,10 @@ def _read(need: _NeededSpec, read: Callable[[str, int], NeededValues]) -> Needed
         raise BadReferenceError(f"cannot use {need.spec}: {where}{path}{first.what}") from None
 
 
-def _value(path: str, need: _NeededSpec, values: NeededValues) -> Scalar:
+def _value(path: str, need: _NeededSpec, values: NeededValues) -> Expanded:
     name = f"needs.{need.name}.{path}"
     found = values.value(path, name)
-    for variable in variable_names(found) if isinstance(found, str) else ():
+    for variable in variable_names(found):
         if not variable.startswith(_OF_THE_POINT):
             raise BadReferenceError(
                 f"{name} is {_shown(found)}, and ${variable} is known only inside the job of "
@@ -170,5 +171,5 @@ def _value(path: str, need: _NeededSpec, values: NeededValues) -> Scalar:
     return found
 
 
-def _shown(value: Scalar) -> str:
-    return show(str(value))
+def _shown(value: Expanded) -> str:
+    return show(value) if isinstance(value, Text) else str(value)

@@ -18,7 +18,6 @@ from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.errors import did_you_mean
 from clusterjobs.spec.keys.sweep import KEY, Sweep
-from clusterjobs.spec.random_values import draw
 from clusterjobs.spec.references import as_text
 from clusterjobs.yaml.document import Path
 
@@ -308,6 +307,8 @@ class _Product:
         ]
 
     def _drawn(self, key: str, wanted: Mapping[str, Any], index: int) -> SweptValue:
+        from clusterjobs.spec.random_values import draw  # most specs draw nothing
+
         value, item = draw(wanted, self.sweep.seed, key, index)
         path = (KEY, "random", key)
         return SweptValue(value, path if item is None else (*path, "choice", item), path)

@@ -12,6 +12,7 @@ from typing import Any
 
 from clusterjobs.diagnostics import Locator
 from clusterjobs.errors import Location, Problem
+from clusterjobs.text import Text, show
 from clusterjobs.yaml.document import Path, dotted
 
 # Formats as documented by their issuers.
@@ -48,8 +49,8 @@ def _texts(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from _texts(item, (*path, index))
-    elif isinstance(value, str) and value:
-        yield path, value
+    elif isinstance(value, (str, Text)) and value:
+        yield path, show(value)
 
 
 def _kind(path: Path, value: str) -> str | None:

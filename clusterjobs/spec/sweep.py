@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from clusterjobs.diagnostics import Diagnostics, Locator
 from clusterjobs.errors import Problem, in_order
-from clusterjobs.spec.expand_references import expand_references, expanded_text
+from clusterjobs.spec.expand_references import expand_references, expanded_text, expanded_value
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.key_names import UnknownKeyError, check_key
 from clusterjobs.spec.keys.job import EXTENDS
@@ -17,9 +17,20 @@ from clusterjobs.spec.keys.sweep import KEY, Sweep
 from clusterjobs.spec.layers import Merged
 from clusterjobs.spec.model import OptionModels, SpecModel, known_keys
 from clusterjobs.spec.points import Point, SweptValue, make_points
-from clusterjobs.spec.references import POINT_VARIABLES, is_absolute, show, variable, variable_names
 from clusterjobs.spec.settings import Setting, path_of
 from clusterjobs.spec.validate import check_model
+from clusterjobs.text import (
+    POINT_VARIABLES,
+    Reference,
+    ShellVariable,
+    Text,
+    Value,
+    is_absolute,
+    partition,
+    replaced,
+    show,
+    variable_names,
+)
 from clusterjobs.yaml.document import MAX_DEPTH, Path, dotted, look_at
 
 if TYPE_CHECKING:
@@ -160,7 +171,7 @@ def with_own_folders(
         written = look_at(data, path)
         if not isinstance(written, str) or not written:
             continue
-        if is_shared(expanded_text(data, *path) or written, packed=packed):
+        if is_shared(expanded_value(data, *path) or written, packed=packed):
             section, key = path
             inner, appended = data[section], f"{written.rstrip('/')}/{OWN}"
             data = {**data, section: {**inner, key: appended}}
@@ -170,19 +181,18 @@ def with_own_folders(
     return data
 
 
-def is_shared(folder: str, *, packed: bool) -> bool:
+def is_shared(folder: Value, *, packed: bool) -> bool:
     """Whether several points would have this folder."""
     own = _OF_ONE_POINT if packed else {*_OF_ONE_POINT, _OF_ONE_TASK}
     return not own.intersection(variable_names(folder))
 
 
-def in_the_job(folder: str, point: Point, *, packed: bool) -> str:
-    """The folder of this point, with what tells its job from others in place of the marks."""
+def in_the_job(folder: Value, point: Point, *, packed: bool) -> str:
+    """The folder of this point, with what tells its job from others instead of variables."""
     own = {"point_name": point.name, "point_label": point.label, "point_index": str(point.index)}
     own |= {"job_dir": f"/{point.name}", _OF_ONE_TASK: "job" if packed else point.name}
-    for name, value in own.items():
-        folder = folder.replace(variable(name), value)
-    return folder
+    known: dict[Reference, str] = {ShellVariable(name): value for name, value in own.items()}
+    return show(replaced(folder, lambda one: known.get(one, one)))
 
 
 # ------------------------------------------------------------------ common values
@@ -259,7 +269,7 @@ def _shared_folders(specs: Sequence[LoadedPoint]) -> Iterator[Problem]:
             place = posixpath.normpath(in_the_job(folder, point, packed=is_packed(spec)))
             if known.setdefault(place, point.name) != point.name:
                 where = ("checkpoints", key)
-                what = f"{show(place)} is also that of the point {known[place]}"
+                what = f"{place} is also that of the point {known[place]}"
                 hint = f"let each end with a folder of its own: /{OWN}"
                 yield Problem(what, spec.source.locate(where), dotted(where), hint)
 
@@ -275,13 +285,13 @@ def shared_arguments(specs: Sequence[LoadedPoint]) -> Iterator[Problem]:
             yield Problem(what, where, dotted(path), f'write "{own}"', warning=True)
 
 
-def _folders(arguments: Any, packed: bool) -> Iterator[tuple[Path, str]]:
+def _folders(arguments: Any, packed: bool) -> Iterator[tuple[Path, Value]]:
     """Arguments that name a folder, the same one for any point of the same values."""
     named: list[tuple[str | int, Any, Any]] = []
     if isinstance(arguments, dict):
         named = [(name, name, value) for name, value in arguments.items()]
     elif isinstance(arguments, list):  # --output_dir=/fsx/out, or two items
-        texts = [str(one).partition("=") for one in arguments]
+        texts = [partition(one if isinstance(one, Text) else str(one), "=") for one in arguments]
         named = [
             (index, name, value) if sign else (index + 1, name, after)
             for index, ((name, sign, value), after) in enumerate(
@@ -289,8 +299,13 @@ def _folders(arguments: Any, packed: bool) -> Iterator[tuple[Path, str]]:
             )
         ]
     for step, name, value in named:
-        word = str(name).lstrip("-").replace("-", "_").rpartition(".")[2]
-        is_folder = word in _WRITTEN and isinstance(value, str) and is_absolute(value)
+        word = (
+            (show(name) if isinstance(name, Text) else str(name))
+            .lstrip("-")
+            .replace("-", "_")
+            .rpartition(".")[2]
+        )
+        is_folder = word in _WRITTEN and isinstance(value, (str, Text)) and is_absolute(value)
         if is_folder and is_shared(value, packed=packed):
             yield ("args", step), value
 

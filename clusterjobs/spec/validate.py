@@ -15,6 +15,7 @@ from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.key_names import renamed_key, slurm_name, written_value
 from clusterjobs.spec.model import OptionModels, SpecModel, keys_below, known_keys, models_in
 from clusterjobs.spec.references import as_text
+from clusterjobs.text import Text, show
 from clusterjobs.yaml.document import Path, dotted
 
 
@@ -213,7 +214,8 @@ def _example(model: type[SpecModel], path: Path, value: Any) -> str:
 
 
 def _describe(kind: str, detail: Mapping[str, Any]) -> tuple[str, str]:
-    context = detail.get("ctx", {})
+    context, given = detail.get("ctx", {}), detail["input"]
+    given = show(given) if isinstance(given, Text) else given
     if kind == "value_error":
         what, _, hint = str(context["error"]).partition(": ")
         return what, hint
@@ -221,20 +223,17 @@ def _describe(kind: str, detail: Mapping[str, Any]) -> tuple[str, str]:
         known = [
             choice.strip(" '") for choice in context["expected"].replace(" or ", ",").split(",")
         ]
-        return f"{detail['input']!r} is not one of the choices", did_you_mean(
-            str(detail["input"]), known
-        )
+        return f"{given!r} is not one of the choices", did_you_mean(str(given), known)
     if kind in ("dict_type", *_NO_MODEL):
         return "expected a mapping", "write `key: value` lines below it"
     if kind in ("tuple_type", "list_type"):
-        given = detail["input"]
         shown = as_text(given) if isinstance(given, (str, int, float)) else ""
         items = f"[{shown}]" if _WORD.fullmatch(shown) else "[a, b]"
         return "expected a list", f"write `{items}`, or lines that start with `- `"
     if kind == "greater_than_equal":
-        return f"{detail['input']} is less than {context['ge']}", f"write {context['ge']} or more"
+        return f"{given} is less than {context['ge']}", f"write {context['ge']} or more"
     if kind == "less_than_equal":
-        return f"{detail['input']} is more than {context['le']:,}", f"write {context['le']} or less"
+        return f"{given} is more than {context['le']:,}", f"write {context['le']} or less"
     if kind == "too_long":
         return f"more than {context['max_length']} items", "combine some of them"
     return str(detail["msg"]).lower(), ""

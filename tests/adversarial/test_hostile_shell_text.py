@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from clusterjobs.script import shell
 from clusterjobs.script.shell import ShellText, UnquotedError
-from clusterjobs.spec.references import expanding, variable
+from clusterjobs.text import expanding, joined, variable
 
 
 def in_bash(script: str) -> list[str]:
@@ -39,13 +39,13 @@ def test_quoted_words_come_out_of_bash_as_they_were(words: list[str]) -> None:
 @given(st.lists(st.tuples(texts, texts), min_size=1, max_size=30))
 def test_a_variable_inside_hostile_text_is_all_that_expands(around: list[tuple[str, str]]) -> None:
     value = 'it\'s $(x) `y` "z" \\ *\n'
-    line = " ".join(shell.quote(variable("V").join(pair)) for pair in around)
+    line = " ".join(shell.quote(joined(pair[0], variable("V"), pair[1])) for pair in around)
     assert in_bash(f"printf '%s\\0' {line}\n") == [value.join(pair) for pair in around]
 
 
 def test_every_attack_around_a_variable() -> None:
     for text in ATTACKS:
-        line = shell.quote(f"{text}{variable('V')}{text}")
+        line = shell.quote(joined(text, variable("V"), text))
         assert in_bash(f"V=v\nprintf '%s\\0' {line}\n") == [f"{text}v{text}"], text
 
 

@@ -16,7 +16,8 @@ from rendering import plan_of, script_of
 
 from clusterjobs.errors import InputError
 from clusterjobs.spec.load import load_spec
-from clusterjobs.spec.references import BadReferenceError, Scalar, expand, has_variable, look_up
+from clusterjobs.spec.references import BadReferenceError, Scalar, expand, look_up
+from clusterjobs.text import Text
 
 # What template languages would run, and what only looks like a reference.
 NOT_A_NAME = (
@@ -198,7 +199,7 @@ def test_no_text_forges_the_mark_of_a_shell_variable(text: str) -> None:
         found = expand(text, lambda name: f"<{name}>")
     except BadReferenceError:
         return
-    assert not has_variable(str(found))
+    assert not isinstance(found, Text)
 
 
 def test_nul_is_refused_wherever_it_is_written(tmp_path: pathlib.Path) -> None:

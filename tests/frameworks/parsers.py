@@ -12,6 +12,7 @@ import yaml
 
 from clusterjobs.frameworks.flags import table
 from clusterjobs.sections.plan import Plan
+from clusterjobs.text import show
 
 
 class FlagError(ValueError):
@@ -36,7 +37,7 @@ def megatron_arguments(
     known = table(framework).types
     found: dict[str, str] = {}
     name = ""
-    for word in plan.launch.words[plan.launch.words.index("pretrain_gpt.py") + 1 :]:
+    for word in map(show, plan.launch.words[plan.launch.words.index("pretrain_gpt.py") + 1 :]):
         if word.startswith("--"):
             name, _, value = word[2:].partition("=")
             if name in found:

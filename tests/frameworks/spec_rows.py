@@ -141,7 +141,7 @@ def fairseq_command(plan: Plan) -> list[str]:
     """The program and its arguments, without those that are known only when the job runs."""
     words = plan.launch.words
     first = next(i for i, word in enumerate(words) if word.startswith("fairseq-"))
-    return [word for word in words[first:] if "\0" not in word]
+    return [word for word in words[first:] if isinstance(word, str)]
 
 
 def _fairseq(plan: Plan) -> Numbers:

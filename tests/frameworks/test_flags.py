@@ -11,6 +11,7 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks import flags
 from clusterjobs.frameworks.flags import Table, check_arguments, mapping_findings, table
 from clusterjobs.spec.experiment import Experiment
+from clusterjobs.text import variable
 from clusterjobs.yaml import document
 
 NAMES = sorted(path.stem for path in pathlib.Path(flags.__file__).parent.glob("*.json"))
@@ -60,7 +61,7 @@ def said_of(args: Any) -> list[tuple[str, str, bool]]:
         {"train-iters": 1000, "lr": "1e-4", "fp16": True, "split": "9,1", "style": "linear"},
         {"data-path": ["0.5", "/a", "0.5", "/b"], "fp16": False},
         {"of-a-fork": 3},
-        {"train-iters": "\0ITERS\0"},
+        {"train-iters": variable("ITERS")},
         ["--train-iters", "-3", "--fp16", "--lr=1e-4", "--data-path", "/a", "/b"],
     ],
 )

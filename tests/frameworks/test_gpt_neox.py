@@ -21,6 +21,7 @@ from clusterjobs.runs.load import load_first
 from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.resolve import resolve
 from clusterjobs.spec.load import load_spec
+from clusterjobs.text import show
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 SMALL: dict[str, Any] = {"framework": "gpt-neox", "script": "train.py", "configs": ["a"]}
@@ -85,11 +86,11 @@ def test_the_example_and_its_own_files_are_taken_by_the_parser() -> None:
 
 def test_the_command_is_deepy_with_the_files_and_ours_behind_them() -> None:
     plan = load_first(EXAMPLES / "gpt-neox-2node.yaml").plan
-    assert plan.launch.words == (
+    assert tuple(map(show, plan.launch.words)) == (
         *("python3", "deepy.py", "train.py", "-d", "configs", "small.yml"),
         "local_setup.yml",
-        "\0job_dir\0/clusterjobs_launch.yml",
-        "\0job_dir\0/clusterjobs_master.yml",
+        "$job_dir/clusterjobs_launch.yml",
+        "$job_dir/clusterjobs_master.yml",
     )
 
 

@@ -16,7 +16,7 @@ from spec_rows import Row, plan_of_row
 from clusterjobs.errors import InputError
 from clusterjobs.resources import template_texts
 from clusterjobs.sections.plan import Plan
-from clusterjobs.spec.references import variable
+from clusterjobs.text import show
 
 PARSERS = pathlib.Path(__file__).with_name("huggingface_parsers.py")
 ROOT = pathlib.Path(__file__).parents[2]
@@ -58,7 +58,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             (folder / file.name).write_text(file.text)
         launches.append(str(folder / "accelerate.json"))
         words = trainer.launch.words[1:]
-        commands.append([one.replace(variable("job_dir"), str(folder)) for one in words])
+        commands.append([show(one).replace("$job_dir", str(folder)) for one in words])
     done = subprocess.run(
         [sys.executable, PARSERS],
         input=json.dumps({"launches": launches, "commands": commands}),
@@ -89,7 +89,7 @@ def test_the_trainer_takes_the_derived_arguments(answers) -> None:
     common = {**sizes, "output_dir": "/fsx/saved", "fp16": False, "use_cpu": False}
     assert plain.pop("gradient_checkpointing") is None
     assert plain == {**common, "bf16": True, "deepspeed": None, "plugin": None}
-    assert zero["deepspeed"].endswith("/ds_config.json")
+    assert show(zero["deepspeed"]).endswith("/ds_config.json")
     assert fsdp["plugin"]["fsdp_version"] == 2
     assert fsdp["plugin"]["transformer_cls_names_to_wrap"] == "LlamaDecoderLayer"
     assert fsdp["plugin"]["activation_checkpointing"]

@@ -13,7 +13,7 @@ from plans import plan_of, problems_of
 
 from clusterjobs.runs.load import load_first
 from clusterjobs.sections.plan import Plan
-from clusterjobs.spec.references import show
+from clusterjobs.text import show
 
 ARGS: dict[str, Any] = {"train-iters": 1000, "lr": "1e-4"}
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
@@ -163,7 +163,7 @@ def test_sequence_parallelism_gets_the_variable_that_it_insists_on() -> None:
 def test_a_relative_checkpoint_folder_counts_from_where_sbatch_was_called() -> None:
     keys = {**SMALL, "checkpoints": {"path": "out"}, "args": {**ARGS, "save-interval": 5}}
     arguments = megatron_arguments(plan_of(**keys))
-    assert arguments["save"] == arguments["load"] == "\0SLURM_SUBMIT_DIR\0/out"
+    assert arguments["save"] == arguments["load"] == "$SLURM_SUBMIT_DIR/out"
 
 
 def test_activation_checkpointing_is_switched_on_and_off_on_both_sides() -> None:

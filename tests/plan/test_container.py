@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from plans import plan_of, problems_of
 
+from clusterjobs.text import show
+
 PYXIS = {"runtime": "pyxis", "image": "a/b:1"}
 
 
@@ -12,14 +14,15 @@ PYXIS = {"runtime": "pyxis", "image": "a/b:1"}
     ("venv", "planned"),
     [
         ("/opt/venv", "/opt/venv"),
-        ("${HOME}/venv", "\0HOME\0/venv"),
-        ("{{ parameters.VENVS }}/venv", "\0VENVS\0/venv"),
+        ("${HOME}/venv", "$HOME/venv"),
+        ("{{ parameters.VENVS }}/venv", "$VENVS/venv"),
     ],
 )
 def test_a_venv_inside_is_a_whole_path_or_starts_with_a_variable(venv: str, planned: str) -> None:
     plan = plan_of(software={"container": PYXIS, "venv": venv}, parameters={"VENVS": "/opt"})
     assert plan.container
-    assert plan.container.venv == planned
+    assert plan.container.venv is not None
+    assert show(plan.container.venv) == planned
     assert plan.environment.venv is None
 
 

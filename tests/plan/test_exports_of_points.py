@@ -8,7 +8,7 @@ from plans import plan_of
 
 from clusterjobs.errors import InputError
 from clusterjobs.sections.plan import Plan
-from clusterjobs.spec.references import show
+from clusterjobs.text import show
 
 SWEEP = {"grid": {"args.lr": [1, 2]}}
 

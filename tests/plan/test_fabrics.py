@@ -14,6 +14,7 @@ from clusterjobs.sections.environment.fabrics import FABRICS, fabric_variables, 
 from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.resolve import resolve
 from clusterjobs.spec.load import load_spec
+from clusterjobs.text import show
 
 NODE = {"cpus": 96, "gpus": 8, "gpu_type": "a100", "memory_mib": 900000, "fabric_interfaces": 4}
 
@@ -97,8 +98,8 @@ def test_containers_get_the_plugin_of_the_node() -> None:
     container = {"runtime": "pyxis", "image": "nvcr.io#nvidia/pytorch:24.04-py3"}
     plan = plan_on("tcpx", software={"container": container})
     assert plan.container is not None
-    mounts = [one.source for one in plan.container.mounts]
-    assert mounts[-2:] == ["/var/lib/tcpx/lib64", "/run/tcpx-\0SLURM_JOB_ID\0"]
+    mounts = [show(one.source) for one in plan.container.mounts]
+    assert mounts[-2:] == ["/var/lib/tcpx/lib64", "/run/tcpx-$SLURM_JOB_ID"]
     assert plan.container.host_fabric_libraries == "/var/lib/tcpx/lib64"
     plan = plan_on("infiniband", software={"container": container})
     assert plan.container is not None

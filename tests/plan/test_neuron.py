@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from plans import config_of, plan_of, problems_of, queue
 
+from clusterjobs.text import show
+
 
 def neuron(kind: str = "trn1.32xlarge", efa: bool = True, **more: Any) -> str:
     one = queue("q", ("n", kind, 4), **more)
@@ -54,7 +56,7 @@ def test_the_job_asks_for_no_gpus_and_sets_what_neuron_reads() -> None:
 def test_preflight_checks_efa_and_no_gpus() -> None:
     plan = plan_of(neuron(), nodes=2, preflight=True)
     assert plan.preflight is not None
-    words = [one.word.partition("=")[0] for one in plan.preflight.checks]
+    words = [show(one.word).partition("=")[0] for one in plan.preflight.checks]
     assert "efa" in words
     assert not set(words) & {"gpus", "processes", "imports", "build"}
     assert not plan.preflight.reads_nccl

@@ -6,7 +6,7 @@ import pytest
 from planned_sweeps import arrays_of, points_of
 
 from clusterjobs.sections.points.arrays import PointArray, point_arrays
-from clusterjobs.spec.references import variable
+from clusterjobs.text import joined, show, variable
 
 
 def columns(array: PointArray) -> dict[str, tuple[str, ...]]:
@@ -116,7 +116,7 @@ def test_a_value_inside_other_text_is_that_swept_value() -> None:
         batch={"micro": 1},
         sweep={"grid": {"env.TAG": ["a", "b"], "batch.micro": [1, 2]}},
     )
-    out = f"--out=/fsx/{variable('micro')}/{variable('tag')}.pt"
+    out = joined("--out=/fsx/", variable("micro"), "/", variable("tag"), ".pt")
     assert array.plan.launch.words == ("./run", out, variable("tag"))
 
 
@@ -128,7 +128,7 @@ def test_a_number_is_not_cut_in_two() -> None:
     )
     assert columns(array)["value"] == ("0.11", "0.12")
     assert columns(array)["value_2"] == ("1.5", "2.5")
-    assert array.plan.launch.words[-1] == f"-{variable('n')}"
+    assert array.plan.launch.words[-1] == joined("-", variable("n"))
 
 
 def test_a_text_of_very_many_values_is_a_value_of_its_own() -> None:
@@ -137,7 +137,7 @@ def test_a_text_of_very_many_values_is_a_value_of_its_own() -> None:
         env={"N": "0"},
         sweep={"grid": {"env.N": ["a", "b"]}},
     )
-    assert array.plan.launch.words[1:] == (variable("n") * 8, variable("value"))
+    assert array.plan.launch.words[1:] == (joined(*[variable("n")] * 8), variable("value"))
 
 
 def test_a_derived_value_has_the_name_that_the_plan_has_for_it() -> None:
@@ -151,9 +151,9 @@ def test_a_derived_value_has_the_name_that_the_plan_has_for_it() -> None:
     )
     assert columns(array)["accumulation"] == ("8", "4")
     (config,) = array.plan.files.configs
-    assert f'"gradient_accumulation_steps": {variable("accumulation")}' in config.text
-    assert f'"train_micro_batch_size_per_gpu": {variable("micro")}' in config.text
-    assert '"train_batch_size": 256' in config.text
+    assert '"gradient_accumulation_steps": $accumulation' in show(config.text)
+    assert '"train_micro_batch_size_per_gpu": $micro' in show(config.text)
+    assert '"train_batch_size": 256' in show(config.text)
 
 
 def test_configs_of_different_keys_are_whole_columns() -> None:
@@ -212,7 +212,7 @@ def test_texts_with_the_same_marks_share_an_array() -> None:
         parameters={"P": "x"},
         sweep={"grid": {"args.lr": ["a{{ parameters.P }}", "b{{ parameters.P }}"]}},
     )
-    assert array.plan.launch.words[-1] == variable("lr") + variable("P")
+    assert array.plan.launch.words[-1] == joined(variable("lr"), variable("P"))
     assert columns(array)["lr"] == ("a", "b")
 
 

@@ -8,11 +8,13 @@ import re
 import pytest
 from plans import config_of, plan_of, problems_of, queue
 
+from clusterjobs.text import show
+
 
 def words_of(**keys: object) -> list[str]:
     plan = plan_of(**{"nodes": 2, "preflight": True, **keys})
     assert plan.preflight is not None
-    return [one.word for one in plan.preflight.checks]
+    return [show(one.word) for one in plan.preflight.checks]
 
 
 def test_without_a_word_nothing_is_asked_and_nothing_carried() -> None:
@@ -36,7 +38,7 @@ def test_every_wanted_value_is_recorded_with_its_reason() -> None:
     assert derived["preflight.efa"].value == "4"
     assert derived["preflight.efa"].source == "catalogue"
     assert derived["preflight.lustre /fsx"].source == "SharedStorage"
-    asked = {one.word.partition("=")[0] for one in plan.preflight.checks} - {"seconds"}
+    asked = {show(one.word).partition("=")[0] for one in plan.preflight.checks} - {"seconds"}
     assert {f"preflight.{word}" for word in asked} == {name.partition(" ")[0] for name in derived}
     assert all(one.reason for one in derived.values())
 
@@ -73,7 +75,7 @@ def test_the_log_of_nccl_is_read_where_efa_joins_nodes() -> None:
     plan = plan_of(nodes=2, preflight=["nccl"])
     assert plan.preflight.programs == ("nccl_log.py",)
     values = {
-        one.name: one.value
+        one.name: show(one.value)
         for one in plan.environment.variables
         if one.name.startswith("NCCL_DEBUG")
     }
@@ -176,10 +178,10 @@ NEOX = {"framework": "gpt-neox", "checkpoints": {"path": "/fsx/saved"}, "configs
 @pytest.mark.parametrize(
     ("script", "folder"),
     [
-        ("pretrain_gpt.py", "\0PWD\0/megatron/data"),
-        ("code/pretrain_gpt.py", "\0PWD\0/code/megatron/data"),
+        ("pretrain_gpt.py", "$PWD/megatron/data"),
+        ("code/pretrain_gpt.py", "$PWD/code/megatron/data"),
         ("/fsx/Megatron/pretrain_gpt.py", "/fsx/Megatron/megatron/data"),
-        ("${HOME}/pretrain_gpt.py", "\0HOME\0/megatron/data"),
+        ("${HOME}/pretrain_gpt.py", "$HOME/megatron/data"),
     ],
 )
 def test_apex_and_the_helpers_of_megatron_are_checked(script: str, folder: str) -> None:
@@ -190,7 +192,7 @@ def test_apex_and_the_helpers_of_megatron_are_checked(script: str, folder: str) 
 
 def test_gpt_neox_compiles_helpers_and_needs_no_apex() -> None:
     words = words_of(**NEOX, script="train.py")
-    assert "helpers=\0PWD\0/megatron/data" in words
+    assert "helpers=$PWD/megatron/data" in words
     assert not any(word.startswith("imports") for word in words)
 
 

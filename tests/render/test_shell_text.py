@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from clusterjobs.script import shell
 from clusterjobs.script.shell import ShellText, UnquotedError
-from clusterjobs.spec.references import BadReferenceError, expand, expanding, variable
+from clusterjobs.spec.references import BadReferenceError, expand
+from clusterjobs.text import Text, expanding, joined, variable
 
 # Everything UTF-8 can say but NUL, with what shells care about far more often than by chance.
 SIGNS = [*"'\"\\$`!*?[]{}()<>|&;~#%=,:+-^@ \t\n\r\x07\x1b\x7f\x85\u2028\u2029", "${", "$("]
@@ -60,7 +61,7 @@ def test_quote_survives_an_array_and_an_export(texts: list[str]) -> None:
 def test_quote_puts_the_scripts_own_variables_between_literal_texts(
     pairs: list[tuple[str, str]],
 ) -> None:
-    words = [shell.quote(f"{before}{variable('job_dir')}{after}") for before, after in pairs]
+    words = [shell.quote(joined(before, variable("job_dir"), after)) for before, after in pairs]
     value = "/a b/$HOME*"
     assert bash(f"job_dir='{value}'\nshow " + " ".join(words)) == encoded(
         [f"{before}{value}{after}" for before, after in pairs]
@@ -208,7 +209,7 @@ PLAIN = st.text(st.sampled_from("aZ0é語_ @%+=:,./^-"), max_size=12)
 @given(st.lists(st.tuples(PLAIN, TEXTS), min_size=1, max_size=30))
 def test_quote_gives_an_unset_variable_its_default(pairs: list[tuple[str, str]]) -> None:
     words = [
-        shell.quote(expand(f"{{{{ env.X | default('{default}') }}}}", node) + text)
+        shell.quote(joined(expand(f"{{{{ env.X | default('{default}') }}}}", node), text))
         for default, text in pairs
     ]
     assert bash("show " + " ".join(words)) == encoded([one + text for one, text in pairs])
@@ -221,7 +222,7 @@ def test_a_default_is_plain_or_refused(text: str) -> None:
         assert re.fullmatch(r'"\$\{NOT_SET:-[^$`\\"\'{}()<>]*\}"', word)
 
 
-def node(_name: str) -> str:
+def node(_name: str) -> Text:
     return variable("NOT_SET", required=True)
 
 

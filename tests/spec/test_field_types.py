@@ -14,7 +14,7 @@ from clusterjobs.spec import commands, field_types, reserved_names
 from clusterjobs.spec.keys import container as images
 from clusterjobs.spec.keys import staging as storage_types
 from clusterjobs.spec.keys.environment import module_item
-from clusterjobs.spec.references import variable
+from clusterjobs.text import joined, variable
 
 P = variable("LR")
 
@@ -38,7 +38,7 @@ P = variable("LR")
         (commands.lines_of_code, ["a | b", "c"], ("a | b", "c")),
         (field_types.path, "/fsx/a b", "/fsx/a b"),
         (field_types.path, "${HOME}/x", "${HOME}/x"),
-        (field_types.path, f"/fsx/{P}", f"/fsx/{P}"),
+        (field_types.path, joined("/fsx/", P), joined("/fsx/", P)),
         (field_types.job_name, "übung 1", "übung 1"),
         (field_types.time_limit, 90, "90"),
         (field_types.time_limit, "12:00:00", "12:00:00"),
@@ -97,7 +97,7 @@ def test_takes(read: Callable[[Any], Any], value: object, result: object) -> Non
         (commands.command, ["source", "x"], "shell builtin"),
         (commands.command, "A=b ./run", "[env, A=b, prog]"),
         (commands.lines_of_code, 5, "line of bash"),
-        (commands.lines_of_code, f"echo {P}", "$NAME"),
+        (commands.lines_of_code, joined("echo ", P), "$NAME"),
         (commands.lines_of_code, "a\r\nb", "carriage return"),
         (field_types.path, "", "empty"),
         (field_types.path, "~/x", "${HOME}"),
@@ -109,7 +109,7 @@ def test_takes(read: Callable[[Any], Any], value: object, result: object) -> Non
         (field_types.job_name, "..", "empty"),
         (field_types.job_name, "a\x1bb", "U+001B"),
         (field_types.job_name, "é" * 101, "200 bytes"),
-        (field_types.job_name, f"a{P}", "running job"),
+        (field_types.job_name, joined("a", P), "running job"),
         (field_types.time_limit, "1h", "12:00:00"),
         (field_types.time_limit, "1-", "Slurm time"),
         (field_types.time_limit, "1:2:3:4", "Slurm time"),
@@ -138,9 +138,8 @@ def test_takes(read: Callable[[Any], Any], value: object, result: object) -> Non
         (field_types.plain, "", "before the job runs"),
         (field_types.plain, P, "before the job runs"),
         (field_types.argument_name, "", "needs a name"),
-        (field_types.argument_name, P, "needs a name"),
         (field_types.path, "-x", "write ./ before it"),
-        (field_types.path, "a\0b\nc", "line break"),
+        (field_types.path, "a\0b\nc", "U+0000"),
         (field_types.search_path, "/a:b", "rename the folder"),
         (field_types.search_path, "~/a", "${HOME}"),
         (module_item, "a b", "not a module name"),

@@ -7,7 +7,7 @@ import pytest
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.frameworks import option_models
 from clusterjobs.spec.load import Spec, load_spec
-from clusterjobs.spec.references import show
+from clusterjobs.text import show
 
 TEXT = """\
 name: exp

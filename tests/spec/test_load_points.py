@@ -13,7 +13,7 @@ from clusterjobs.errors import InputError, Problem
 from clusterjobs.frameworks import option_models
 from clusterjobs.spec.defaults import Queues
 from clusterjobs.spec.load import Below, BrokenSpecError, Spec, load_points, load_spec
-from clusterjobs.spec.references import show
+from clusterjobs.text import show
 
 TEXT = """\
 name: exp

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterjobs.spec.references import BadReferenceError, Scalar, expand, look_up, show, variable
+from clusterjobs.spec.references import BadReferenceError, Scalar, expand, look_up
+from clusterjobs.text import joined, show, variable
 
 VALUES = {"name": "exp", "n": 4, "flag": True, "none": None, "batch": {"micro": 8}, "list": [1]}
 
@@ -80,4 +81,4 @@ def test_any_text_can_be_written_as_quoted_parts(text: str) -> None:
 
 
 def test_variables_are_shown_with_a_dollar() -> None:
-    assert show(f"a{variable('LR')}b") == "a$LRb"
+    assert show(joined("a", variable("LR"), "b")) == "a$LRb"

@@ -14,9 +14,9 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from clusterjobs.slurm.time import is_slurm_time, seconds_of
 from clusterjobs.spec import commands, field_types
-from clusterjobs.spec.field_types import integer, plain, scalar_text
+from clusterjobs.spec.field_types import integer, literal_text, plain
 from clusterjobs.spec.model import SpecModel
-from clusterjobs.spec.references import show
+from clusterjobs.text import show
 
 # ------------------------------------------------------------------ value types
 #
@@ -65,7 +65,7 @@ def version(value: Any) -> str:
 
 def max_time(value: Any) -> str:
     """A partition's MaxTime."""
-    text = scalar_text(value)
+    text = literal_text(value)
     if text.upper() in ("UNLIMITED", "INFINITE"):
         return "UNLIMITED"
     if not is_slurm_time(text):
@@ -80,7 +80,7 @@ def max_time(value: Any) -> str:
 
 def folder(value: Any) -> str:
     """An absolute folder of the nodes."""
-    text = field_types.path(value)
+    text = field_types.literal_path(value)
     if not text.startswith("/"):
         raise ValueError(f"{show(text)[:60]!r} is not an absolute path: write it with a leading /")
     if "$" in text:
@@ -183,7 +183,7 @@ def _variable(value: Any) -> Any:
 class SiteVariable(SpecModel):
     """An environment variable that jobs of this cluster need, and why."""
 
-    value: field_types.Text
+    value: field_types.LiteralText
     reason: Reason
 
 

@@ -84,7 +84,7 @@ def _site_value(name: str, site: Mapping[str, object]) -> Scalar:
             f"{name} is not known here: a cluster config holds only site values, {{{{ site.x }}}}"
         )
     try:
-        found = look_up(name, {"site": site})
+        found: Scalar = look_up(name, {"site": site})
     except BadReferenceError as error:
         if "not a single value" in str(error):
             raise

@@ -34,6 +34,7 @@ from clusterjobs.frameworks.fairseq.settings import (
 from clusterjobs.frameworks.megatron.foreseen import Flags
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
+from clusterjobs.text import show, split_text
 
 # ------------------------------------------------------------------ foreseen
 #
@@ -177,7 +178,7 @@ class Fairseq(Framework):
     ) -> Iterator[DataPath]:
         """The data, which may be several folders with colons between them."""
         assert isinstance(options, Options)
-        for path in (options.fairseq.data or "").split(":"):
+        for path in split_text(options.fairseq.data or "", lambda text: text.split(":")):
             yield DataPath(("fairseq", "data"), path)
 
 
@@ -189,7 +190,7 @@ def _origins(settings: list[Setting], diagnostics: Diagnostics) -> dict[str, str
     keys = {name: ("fairseq", key) for name, key in _OF_FAIRSEQ.items()}
     origins = {name: diagnostics.describe_key(path) for name, path in keys.items()}
     for setting in settings:
-        for name in (flag_of(setting), override_of(setting).partition("=")[0]):
+        for name in (flag_of(setting), show(override_of(setting)).partition("=")[0]):
             origins[name] = diagnostics.describe_key(setting.origin)
     return origins
 

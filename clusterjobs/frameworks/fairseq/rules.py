@@ -16,7 +16,7 @@ from clusterjobs.frameworks.base import Task
 from clusterjobs.frameworks.fairseq.settings import Settings, argument_keys
 from clusterjobs.frameworks.flags import table, text_fits
 from clusterjobs.frameworks.rules import Case, Finding, GivenArguments, Rule, row, rule
-from clusterjobs.spec.references import has_variable
+from clusterjobs.text import Text, join, joined, partition, show
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,14 @@ def _overrides(task: Task) -> Iterator[Argument]:
     arguments = task.experiment.args
     if isinstance(arguments, Mapping):
         for name, value in arguments.items():
-            text = str(value).lower() if isinstance(value, bool) else str(value)
-            text = f"[{','.join(value)}]" if isinstance(value, tuple) else text
+            if isinstance(value, tuple):
+                value = joined("[", join(",", value), "]")
+            text = str(value).lower() if isinstance(value, bool) else value
             yield Argument(name, name, (text,))
         return
     for index, word in enumerate(arguments):
-        name, equals, text = word.partition("=")
-        yield Argument(index, name, (text,) if equals else ())
+        before, equals, after = partition(word, "=")
+        yield Argument(index, show(before), (after,) if equals else ())
 
 
 # ------------------------------------------------------------------ form, names and batch
@@ -75,8 +76,8 @@ def lists_of_fairseq_train(given: Given) -> Iterator[Finding]:
         argument = given.arguments.get(key)
         if argument and len(argument.values) > 1:
             what = f"fairseq-train takes one text for {argument.name}, with commas"
-            joined = ",".join(argument.values)
-            yield given.finding(key, what, f'write {argument.name}: "{joined}"')
+            text = ",".join(argument.texts)
+            yield given.finding(key, what, f'write {argument.name}: "{text}"')
 
 
 @rule(
@@ -86,9 +87,9 @@ def lists_of_fairseq_train(given: Given) -> Iterator[Finding]:
 )
 def scalars_of_hydra(given: Given) -> Iterator[Finding]:
     for argument in given.arguments.values() if given.is_hydra else ():
-        name, text = argument.name.lstrip("+~"), "".join(argument.values)
+        name, text = argument.name.lstrip("+~"), "".join(argument.texts)
         is_list = table("fairseq-hydra-train").types.get(name) == "list"
-        if is_list and not text.startswith(("[", "$", "'", "\0", "null")):
+        if is_list and not text.startswith(("[", "$", "'", "null")):
             equals = "=" if isinstance(argument.position, int) else ": "
             yield Finding(argument.path, f"{name} is a list", f"write {name}{equals}[{text}]")
 
@@ -337,7 +338,7 @@ def override_findings(given: Given) -> Iterator[Finding]:
             yield from _unknown(argument)
         elif isinstance(known[name], str) and not _fits(str(known[name]), argument):
             kind = str(known[name])
-            what = f"{name}: {' '.join(argument.values)}, but fairseq expects {_WISHES[kind]}"
+            what = f"{name}: {' '.join(argument.texts)}, but fairseq expects {_WISHES[kind]}"
             yield Finding(argument.path, what, f"write for example {_EXAMPLES[kind]}")
 
 
@@ -355,7 +356,7 @@ def _unknown(argument: Argument) -> Iterator[Finding]:
 
 def _fits(kind: str, argument: Argument) -> bool:
     text = argument.values[0] if argument.values else ""
-    if kind not in _WISHES or text == "null" or "${" in text or has_variable(text):
+    if isinstance(text, Text) or kind not in _WISHES or text == "null" or "${" in text:
         return True
     if kind == "boolean":
         return text.lower() in ("true", "false", "yes", "no", "on", "off", "1", "0")

@@ -14,6 +14,7 @@ from clusterjobs.spec import field_types
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.field_types import Count
 from clusterjobs.spec.model import Key, SpecModel
+from clusterjobs.text import Text, Value, changed, join, joined, show
 from clusterjobs.yaml.document import Path
 
 
@@ -54,7 +55,7 @@ class Setting(NamedTuple):
 
     group: str
     key: str
-    value: str | bool | None
+    value: Value | bool | None
     origin: Path
     is_list: bool = False
 
@@ -182,15 +183,15 @@ def flag_of(setting: Setting) -> str:
 
 def train_command(
     experiment: Experiment, fairseq: Settings, settings: Iterable[Setting], on_cpus: bool
-) -> tuple[str, ...]:
+) -> tuple[Value, ...]:
     """fairseq-train: the data, flags, and the spec's `args`."""
-    found = ["fairseq-train"]
+    found: list[Value] = ["fairseq-train"]
     if fairseq.data:
         found.append(folder_on_the_node(fairseq.data))
     for setting in settings:
         if setting.value is not False and setting.value is not None:
             found.append(flag_of(setting))
-        if isinstance(setting.value, str):
+        if isinstance(setting.value, (str, Text)):
             found.append(setting.value)
     rank = ("bash", "-c", 'exec "$@" --distributed-rank "$RANK"', "rank") if on_cpus else ()
     return (*rank, *found, *arguments_of(experiment))
@@ -198,9 +199,9 @@ def train_command(
 
 def hydra_command(
     experiment: Experiment, fairseq: Settings, settings: Iterable[Setting], on_cpus: bool
-) -> tuple[str, ...]:
+) -> tuple[Value, ...]:
     """fairseq-hydra-train: overrides, and the spec's `args`."""
-    found = ["fairseq-hydra-train"]
+    found: list[Value] = ["fairseq-hydra-train"]
     if fairseq.config_dir:
         found += ["--config-dir", folder_on_the_node(fairseq.config_dir)]
     if fairseq.config_name:
@@ -212,31 +213,34 @@ def hydra_command(
     if on_cpus:
         found.append("distributed_training.distributed_rank=${oc.env:RANK}")
     # hydra writes its log and config here, by default into workdir
-    found.append(f"hydra.run.dir='{JOB_DIR}/hydra'")
+    found.append(joined("hydra.run.dir='", JOB_DIR, "/hydra'"))
     return (*found, *_own_overrides(experiment))
 
 
-def override_of(setting: Setting, in_config: bool = False) -> str:
+def override_of(setting: Setting, in_config: bool = False) -> Value:
     """`++model.encoder_layers=24`: ++ adds a key that hydra's config lacks, as all of a model's.
 
     `in_config`: the task is in the user's config file, with only the keys that are written there,
     and without the list of defaults that `task=` would change.
     """
+    value = setting.value if isinstance(setting.value, (str, Text)) else _SWITCHES[setting.value]
     if setting.key == "_name" and setting.group != "model" and not in_config:
-        return f"{setting.group}={_quoted(str(setting.value))}"
+        return joined(f"{setting.group}=", _quoted(value))
     is_new = setting.group == "model" or (in_config and setting.group in ("task", "criterion"))
-    new = "++" if is_new else ""
-    value = setting.value if isinstance(setting.value, str) else _SWITCHES[setting.value]
-    value = f"[{value}]" if setting.is_list else _quoted(value)
-    return f"{new}{setting.group}.{setting.key}={value}"
+    name = f"{'++' if is_new else ''}{setting.group}.{setting.key}"
+    return joined(name, "=[", value, "]") if setting.is_list else joined(name, "=", _quoted(value))
 
 
 _SWITCHES = {True: "true", False: "false", None: "null"}
 _PLAIN = re.compile(r"[\w./:+@%-]+", re.ASCII)
 
 
-def _quoted(text: str) -> str:
-    """A text quoted by hydra's grammar: backslashes are escaped before a quote, and only there."""
+def _quoted(value: Value) -> Value:
+    """A value quoted by hydra's grammar: backslashes are escaped before a quote, and only there."""
+    return changed(value, _quoted_text)
+
+
+def _quoted_text(text: str) -> str:
     if _PLAIN.fullmatch(text):
         return text
     sign = '"' if "'" in text and '"' not in text else "'"
@@ -244,7 +248,7 @@ def _quoted(text: str) -> str:
     return sign + inner.replace(sign, f"\\{sign}") + sign
 
 
-def _own_overrides(experiment: Experiment) -> Iterator[str]:
+def _own_overrides(experiment: Experiment) -> Iterator[Value]:
     arguments = experiment.args
     if not isinstance(arguments, Mapping):
         yield from arguments
@@ -255,9 +259,9 @@ def _own_overrides(experiment: Experiment) -> Iterator[str]:
         elif isinstance(value, bool):
             yield f"{name}={'true' if value else 'false'}"
         elif isinstance(value, tuple):
-            yield f"{name}=[{','.join(map(_quoted, value))}]"
+            yield joined(name, "=[", join(",", map(_quoted, value)), "]")
         else:
-            yield f"{name}={_quoted(value)}"
+            yield joined(name, "=", _quoted(value))
 
 
 def argument_keys(experiment: Experiment) -> list[tuple[str | int, str, str]]:
@@ -272,7 +276,7 @@ def argument_keys(experiment: Experiment) -> list[tuple[str | int, str, str]]:
     else:
         named = [
             (position, argument)
-            for position, argument in enumerate(arguments)
+            for position, argument in enumerate(map(show, arguments))
             if argument.startswith("-") or "=" in argument
         ]
     return [(position, name.partition("=")[0], _key(name)) for position, name in named]

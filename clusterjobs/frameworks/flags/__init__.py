@@ -18,7 +18,8 @@ from clusterjobs.errors import nearest
 from clusterjobs.frameworks.arguments import Argument, given_arguments
 from clusterjobs.frameworks.rules import Finding
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.references import as_text, has_variable
+from clusterjobs.spec.references import as_text
+from clusterjobs.text import Text
 from clusterjobs.yaml.document import Path
 
 _FOLDER = pathlib.Path(__file__).parent
@@ -88,8 +89,8 @@ def _argument_finding(argument: Argument, known: Table) -> Finding | None:
     path, name = ("args", argument.position), argument.name.lstrip("-")
     if name not in known.types:
         return _unknown(path, name, known, dashes="--")
-    kind, values = known.types[name], argument.values
-    if any(has_variable(value) for value in values) or _argument_fits(kind, values):
+    kind, values = known.types[name], argument.texts
+    if any(isinstance(value, Text) for value in argument.values) or _argument_fits(kind, values):
         return None
     written = f"{name}: {' '.join(values)}" if values else f"{name} without a value"
     return Finding(
@@ -132,6 +133,8 @@ def mapping_findings(
     for key, value in given.items():
         name, where = f"{prefix}{key}", (*path, key)
         kind = known.types.get(name)
+        if kind is not None and isinstance(value, Text):
+            continue
         if isinstance(value, dict) and known.has_keys_of(name):
             yield from mapping_findings(value, known, where, f"{name}.")
         elif kind is None:

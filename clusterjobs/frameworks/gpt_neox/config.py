@@ -16,6 +16,7 @@ from clusterjobs.frameworks.ds_config import leaves
 from clusterjobs.frameworks.rules import Finding
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.model import Batch, Model, Parallel
+from clusterjobs.text import show
 from clusterjobs.yaml import document as yaml_document
 from clusterjobs.yaml.document import Document, Path, dotted
 
@@ -256,5 +257,6 @@ _BARE_EXPONENT = re.compile(r'^(\s*(?:"(?:[^"\\]|\\.)*": )?-?\d+)(e[-+]\d+,?)$',
 
 def yaml_text(config: Mapping[str, Any]) -> str:
     """JSON that YAML 1.1 reads the same way: 1e-05 would be text, 1.0e-05 is a number."""
-    text = json.dumps(config, indent=2, ensure_ascii=False)
+    # Of values with references, check_json reports a problem.
+    text = json.dumps(config, indent=2, ensure_ascii=False, default=show)
     return _BARE_EXPONENT.sub(r"\1.0\2", text) + "\n"

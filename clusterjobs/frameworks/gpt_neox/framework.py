@@ -54,7 +54,7 @@ from clusterjobs.frameworks.torch_foreseen import offload_of, stage_of
 from clusterjobs.models.records import Experts
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
-from clusterjobs.spec.references import expanding
+from clusterjobs.text import Value, expanding, show
 
 # ------------------------------------------------------------------ data
 #
@@ -164,10 +164,10 @@ class GptNeoX(Framework):
 
     def config_files(self, options: SpecModel | None) -> tuple[str, ...]:
         assert isinstance(options, Options)
-        folder = f"{options.config_dir}/" if options.config_dir else ""
+        folder = f"{show(options.config_dir)}/" if options.config_dir else ""
         return tuple(
             with_suffix(name if name.startswith("/") else f"{folder}{name}")
-            for name in options.configs
+            for name in map(show, options.configs)
         )
 
     def completed(
@@ -268,7 +268,7 @@ def _zero_of(given: Givens, diagnostics: Diagnostics) -> Zero | None:
 # ------------------------------------------------------------------ the program
 
 
-def _arguments(script: str, experiment: Experiment, options: Options) -> Iterator[str]:
+def _arguments(script: Value, experiment: Experiment, options: Options) -> Iterator[Value]:
     yield from ("deepy.py", script, *arguments_of(experiment))
     if options.config_dir:
         yield from ("-d", expanding(options.config_dir))

@@ -19,7 +19,7 @@ from clusterjobs.spec import field_types
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.model import Model, ModelOfConfig
 from clusterjobs.spec.model import Key, TopLevelKeys
-from clusterjobs.spec.references import has_variable
+from clusterjobs.text import Text, joined
 
 LAUNCH_NAME = "clusterjobs_launch.yml"
 MASTER_NAME = "clusterjobs_master.yml"  # templates/launch/deepy.sh.j2 writes it in the job
@@ -180,7 +180,7 @@ def written(experiment: Experiment, options: Options, diagnostics: Diagnostics) 
 # The names of GPT-NeoX's config files, the user's and ours, as deepy.py takes them.
 
 
-OUR_FILES = (f"{JOB_DIR}/{LAUNCH_NAME}", f"{JOB_DIR}/{MASTER_NAME}")
+OUR_FILES = (joined(JOB_DIR, "/", LAUNCH_NAME), joined(JOB_DIR, "/", MASTER_NAME))
 
 
 def with_suffix(name: str) -> str:
@@ -190,7 +190,7 @@ def with_suffix(name: str) -> str:
 
 def check_names(files: tuple[str, ...], diagnostics: Diagnostics) -> None:
     """deepy.py copies each file beside the checkpoints, under its name without the folder."""
-    names = [file.rpartition("/")[2] for file in (*OUR_FILES, *files)]
+    names = [LAUNCH_NAME, MASTER_NAME, *(file.rpartition("/")[2] for file in files)]
     for index, name in enumerate(names[2:]):
         if name.endswith(".yaml.yml"):
             what = f"deepy.py would look for {name}"
@@ -267,14 +267,14 @@ def _check_arguments(experiment: Experiment, diagnostics: Diagnostics) -> None:
         is_flag = key in _FLAGS_OF_DEEPY or key.startswith("wandb_")
         if key in table("gpt-neox").types and not is_flag:
             what = f"deepy.py has no flag {argument.name}: {key} is a key of its configs"
-            value = " ".join(argument.values) or "true"
+            value = " ".join(argument.texts) or "true"
             diagnostics.problem(argument.path, what, f"write neox: {{{key}: {value}}}")
 
 
 def _check_checkpoints(experiment: Experiment, diagnostics: Diagnostics) -> None:
     """The path is written into a config file, in which nothing is expanded."""
     path = experiment.checkpoints.path if experiment.checkpoints else "/"
-    if not path.startswith("/") or "${" in path or has_variable(path):
+    if isinstance(path, Text) or not path.startswith("/") or "${" in path:
         diagnostics.problem(
             ("checkpoints", "path"),
             "the path is written into a config file, where variables are not expanded",

@@ -13,6 +13,7 @@ from clusterjobs.frameworks.arguments import argument_key, argument_names, given
 from clusterjobs.frameworks.base import EXIT_MINUTES, Saving, Task, folder_on_the_node
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.model import Model
+from clusterjobs.text import Value
 from clusterjobs.yaml.document import Path
 
 # Not by its signal handler: under torchrun, the ranks get SIGKILL 30 s after SIGTERM, and
@@ -77,7 +78,7 @@ def batch_arguments(task: Task) -> Iterator[str]:
         yield from ("--global-batch-size", str(samples.global_))
 
 
-def checkpoint_arguments(experiment: Experiment) -> Iterator[str]:
+def checkpoint_arguments(experiment: Experiment) -> Iterator[Value]:
     """Resume from the newest checkpoint in the folder; start anew if there is none."""
     if experiment.checkpoints:
         folder = folder_on_the_node(experiment.checkpoints.path)
@@ -111,8 +112,8 @@ def size_hints(experiment: Experiment, derived: Mapping[str, Path]) -> dict[str,
     hints = {}
     for one in given_arguments(experiment):
         section, *key = map(str, derived.get(one.key, ("",)))
-        value = one.values[0] if len(one.values) == 1 else "true"
-        is_size = section == "parallel" and (value.isdecimal() or not one.values)
+        value = one.texts[0] if len(one.texts) == 1 else "true"
+        is_size = section == "parallel" and (value.isdecimal() or not one.texts)
         if is_size and key[0] not in experiment.parallel.model_fields_set:
             hints[one.key] = f"remove it, and write parallel: {{{key[0]}: {value}}}"
     return hints

@@ -12,6 +12,7 @@ from clusterjobs.frameworks.arguments import Argument, given_arguments
 from clusterjobs.frameworks.base import DataPath
 from clusterjobs.models.records import Experts
 from clusterjobs.spec.experiment import Experiment
+from clusterjobs.text import show
 
 VOCAB_MULTIPLE = 128  # --make-vocab-size-divisible-by
 # Sizes of the vocabularies that a tokenizer of this type has.
@@ -34,7 +35,7 @@ class Flags:
 
     def text(self, name: str) -> str:
         found = self._given.get(name)
-        return found.values[0] if found and found.values else ""
+        return found.texts[0] if found and found.texts else ""
 
     def count(self, name: str) -> int | None:
         text = self.text(name)
@@ -70,7 +71,7 @@ def _shape(experiment: Experiment, flags: Flags, heads_of_keys: str) -> Iterator
     yield "norm", "rms" if flags.text("normalization").lower() == "rmsnorm" else None
     tokenizer = flags.text("tokenizer_type")
     yield "vocab", flags.count("vocab_size") or _VOCABULARIES.get(tokenizer)
-    yield "encoder", "bert" in (experiment.script or "").rpartition("/")[2]
+    yield "encoder", "bert" in show(experiment.script or "").rpartition("/")[2]
 
 
 def expert_fields(flags: Flags, ffn: int | None) -> dict[str, Any]:
@@ -129,6 +130,6 @@ def data_paths_of(experiment: Experiment) -> Iterator[DataPath]:
     for name in _USED_BY_ALL_NODES:
         flag = flags.get(name)
         indexed = name in _INDEXED and "data_cache_path" not in flags
-        for word in flag.values if flag else ():
+        for word in flag.texts if flag else ():
             if flag and word.startswith("/"):
                 yield DataPath(flag.path, word, indexed)

@@ -144,7 +144,7 @@ def ramp(given: Given) -> Iterator[Finding]:
     flag, samples = given.arguments.get("rampup_batch_size"), given.task.samples
     if flag is None or samples is None:
         return
-    values = [int(word) if word.isdecimal() else None for word in flag.values]
+    values = [int(word) if word.isdecimal() else None for word in flag.texts]
     start, step = (values[0], values[1]) if len(values) == 3 else (None, None)
     all_ranks = samples.micro * given.task.parallelism.data
     hint = f"write rampup-batch-size: [{all_ranks}, {all_ranks}, 300000]"

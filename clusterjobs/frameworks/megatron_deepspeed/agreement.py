@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks.arguments import Argument, given_arguments
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.references import as_text, has_variable
+from clusterjobs.spec.references import as_text
+from clusterjobs.text import Text
 from clusterjobs.yaml.document import Path
 
 CLIPPING = "gradient_clipping"
@@ -136,7 +137,7 @@ def _check_optimizer(
         given = _number_of(flag, ".".join(map(str, path)), diagnostics) if flag else default
         if given is None or math.isclose(given, value):
             continue
-        shown = as_text(flag.values[0]) if flag else f"{default}, Megatron's default"
+        shown = flag.texts[0] if flag else f"{default}, Megatron's default"
         diagnostics.problem(
             ("ds_config", *path),
             f"{as_text(value)} is not used: Megatron makes the optimizer, with "
@@ -178,7 +179,7 @@ def _compare(
 def _number_of(flag: Argument, key: str, diagnostics: Diagnostics) -> float | None:
     """The flag's number; a parameter is refused, as the config is written before it is known."""
     text = flag.values[0] if len(flag.values) == 1 else ""
-    if has_variable(text):
+    if isinstance(text, Text):
         diagnostics.problem(
             flag.path,
             f"{flag.name} must equal {key} in ds_config, which is fixed when the job is rendered",

@@ -28,6 +28,7 @@ from clusterjobs.frameworks.megatron.command_line import (
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.field_types import Count
 from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
+from clusterjobs.text import Value, joined
 
 # ------------------------------------------------------------------ options
 #
@@ -69,7 +70,7 @@ class Options(TopLevelKeys):
     ds_config: Annotated[dict[str, Any], DS_CONFIG] = Field(default_factory=dict)
 
 
-def derived_arguments(task: Task, options: Options) -> tuple[str, ...]:
+def derived_arguments(task: Task, options: Options) -> tuple[Value, ...]:
     """The flags that follow from the spec's other keys."""
     return (
         *model_arguments(task.experiment, _has_positions(task.experiment), _MODEL_FLAGS),
@@ -95,8 +96,8 @@ def _pipeline_arguments(task: Task) -> Iterator[str]:
         yield "--no-pipeline-parallel"  # else DeepSpeed's pipeline engine runs with one stage
 
 
-def _deepspeed_arguments(options: Options) -> Iterator[str]:
-    yield from ("--deepspeed", "--deepspeed_config", f"{JOB_DIR}/{CONFIG_NAME}")
+def _deepspeed_arguments(options: Options) -> Iterator[Value]:
+    yield from ("--deepspeed", "--deepspeed_config", joined(JOB_DIR, "/", CONFIG_NAME))
     yield from ("--zero-stage", str(options.zero.stage))
     if recompute := options.activation_checkpointing:
         yield "--checkpoint-activations"  # for Megatron: which layers

@@ -149,7 +149,7 @@ class MegatronDeepSpeed(Framework):
     def division(self, experiment: Experiment) -> Division:
         flags = arguments_by_key(experiment)
         found = flags.get("pp_partition_method")
-        method = " ".join(found.values) if found else "type:transformer"
+        method = " ".join(found.texts) if found else "type:transformer"
         beside = {"type:transformer": 0, "type:transformer|embedding": 2}.get(method)
         return Division("kv_channels" in flags, beside, pads_vocab=True)
 

@@ -16,6 +16,7 @@ from clusterjobs.frameworks.megatron.command_line import (
     model_arguments,
     parallel_arguments,
 )
+from clusterjobs.text import Value
 from clusterjobs.yaml.document import Path
 
 # ------------------------------------------------------------------ connections
@@ -45,7 +46,7 @@ def needs_one_connection(task: Task) -> bool:
     return bool(task.shape.gpus_per_node) and is_asked_for(task) and not is_blackwell
 
 
-def derived_arguments(task: Task) -> Iterator[str]:
+def derived_arguments(task: Task) -> Iterator[Value]:
     """The flags that follow from the spec's other keys."""
     yield from model_arguments(task.experiment, True, _MODEL_FLAGS)
     yield from parallel_arguments(task)

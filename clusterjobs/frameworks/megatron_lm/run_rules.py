@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from clusterjobs.frameworks.megatron_lm.command_line import FSDP, NAME, needs_one_connection
 from clusterjobs.frameworks.rules import Case, Finding, Rule, row, rule
 from clusterjobs.frameworks.rules import GivenArguments as Given
+from clusterjobs.spec.keys.environment import text_of
+from clusterjobs.text import show
 
 _VALIDATE = "arguments.py, validate_args"
 _CONFIG = "core/transformer/transformer_config.py"
@@ -24,8 +26,8 @@ _SPLITS = ("train_data_path", "valid_data_path", "test_data_path")
     _VALIDATE,
 )
 def connections(given: Given) -> Iterator[Finding]:
-    value = given.task.experiment.env.get(NAME)
-    if value is None or not value.isdecimal():
+    value = show(text_of(given.task.experiment.env.get(NAME, "")))
+    if not value.isdecimal():
         return
     if value != "1" and needs_one_connection(given.task):
         what = f"{value}, and Megatron-LM asserts 1 with tensor or context ranks on these GPUs"

@@ -23,7 +23,6 @@ from clusterjobs.runs.submit.one_spec import submit_run
 from clusterjobs.runs.submit.points import SubmitOptions
 from clusterjobs.runs.submit.report import job_line, needs_table, submission_text
 from clusterjobs.runs.unstarted import output_in_slurm
-from clusterjobs.spec.references import as_text
 
 
 def run_to_the_end(run: Run, output: pathlib.Path, force: bool, options: SubmitOptions) -> int:
@@ -36,7 +35,7 @@ def run_to_the_end(run: Run, output: pathlib.Path, force: bool, options: SubmitO
 
 
 def _run_job(run: Run, output: pathlib.Path, force: bool, options: SubmitOptions) -> int:
-    logs = logs_folder(as_text(run.experiment.logs.path))
+    logs = logs_folder(run.experiment.logs.path)
     queue = PolledQueue()
     with asks_before_it_stops() as submitted:
         with postponed_interrupts(lambda: _say("sbatch is running: stopping after its answer")):

@@ -29,7 +29,7 @@ from clusterjobs.runs.status.sweep import SweepData, folder_sweep, is_sweep_fold
 from clusterjobs.runs.submissions import needed_specs
 from clusterjobs.slurm.queue import Queued, by_id
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.references import as_text, has_variable
+from clusterjobs.text import Text
 
 
 class Group(NamedTuple):
@@ -139,11 +139,11 @@ def _checkpoint_finder(experiment: Experiment) -> Callable[[], str] | None:
     """Looks for the newest checkpoint, if the folder is the same for all jobs of the spec."""
     wanted = experiment.checkpoints
     marker = wanted and (wanted.marker or FRAMEWORKS[experiment.framework].saving.marker)
-    if wanted is None or any(
-        "{" in one or has_variable(one) for one in (wanted.path, marker or "")
-    ):
+    if wanted is None or isinstance(wanted.path, Text) or isinstance(marker, Text):
         return None
-    folder = on_this_machine(as_text(wanted.path))
+    if "{" in wanted.path or "{" in (marker or ""):
+        return None
+    folder = on_this_machine(wanted.path)
     path = str(folder / marker) if marker else None
     return functools.cache(lambda: newest_checkpoint(str(folder), path))
 

@@ -28,7 +28,7 @@ from clusterjobs.runs.job_folders import logs_folder
 from clusterjobs.runs.lab_paths import on_this_machine
 from clusterjobs.runs.submissions import SUBMISSIONS
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.references import as_text
+from clusterjobs.text import Text, show
 
 # ------------------------------------------------------------------ sweep folder
 #
@@ -43,7 +43,7 @@ def sweep_name(experiment: Experiment) -> str:
 
 def sweep_folder(experiment: Experiment) -> pathlib.Path:
     """The folder, which may not exist yet. Raises InputError if a variable in `logs` is unset."""
-    return logs_folder(as_text(experiment.logs.path)) / sweep_name(experiment)
+    return logs_folder(experiment.logs.path) / sweep_name(experiment)
 
 
 def make_sweep_folder(experiment: Experiment) -> pathlib.Path:
@@ -53,11 +53,14 @@ def make_sweep_folder(experiment: Experiment) -> pathlib.Path:
 
 def make_logs_folder(experiment: Experiment) -> pathlib.Path:
     """Make the folder `logs`, if it is missing. Raises InputError."""
-    return _make_below_logs(logs_folder(as_text(experiment.logs.path)), experiment)
+    return _make_below_logs(logs_folder(experiment.logs.path), experiment)
 
 
 def _make_below_logs(folder: pathlib.Path, experiment: Experiment) -> pathlib.Path:
-    written = as_text(experiment.logs.path)
+    written = experiment.logs.path
+    if isinstance(written, Text):
+        what = f"logs is {show(written)}, which is known only in the job, so it cannot be made here"
+        raise one_problem(what, path="logs", hint="write a path without these references")
     first = on_this_machine(pathlib.Path(*pathlib.PurePath(written).parts[:2]))
     if first.is_absolute() and not first.is_dir():
         raise _not_here(written, str(first))

@@ -32,7 +32,6 @@ from clusterjobs.slurm.queue import Queued, known_jobs
 from clusterjobs.spec.keys.needs import On
 from clusterjobs.spec.need_graph import NeedingSpec, SpecNeed
 from clusterjobs.spec.need_references import KEY
-from clusterjobs.spec.references import as_text
 from clusterjobs.yaml.document import dotted
 
 BY_NAME = "found by its name"
@@ -50,7 +49,7 @@ def record_folder(spec: NeedingSpec) -> pathlib.Path:
     experiment = spec.spec.experiment
     if spec.is_sweep:
         return sweep_folder(experiment)
-    return logs_folder(as_text(experiment.logs.path))
+    return logs_folder(experiment.logs.path)
 
 
 def read_own_submissions(spec: NeedingSpec) -> tuple[Submission, ...]:
@@ -113,7 +112,7 @@ def needed_job_id(one: NeedingSpec, need: SpecNeed, index: int) -> Iterator[Need
     Slurm itself would start the job at once if it has forgotten the other one.
     """
     job_id, on = need.need.job or "", need.need.on
-    logs = logs_folder(as_text(one.spec.experiment.logs.path))
+    logs = logs_folder(one.spec.experiment.logs.path)
     jobs = [job for job in known_jobs() or () if _is(job, job_id)]
     if any(not job.has_ended for job in jobs):
         begun = on == "start" and all(job.state != "PENDING" for job in jobs)

@@ -19,6 +19,7 @@ from clusterjobs.runs.follow.interrupts import postponed_interrupts
 from clusterjobs.runs.submissions import NeededJob, Submission, append_submission
 from clusterjobs.runs.submit.lock import user_name
 from clusterjobs.sections.plan import Plan
+from clusterjobs.text import show
 
 # ------------------------------------------------------------------ submit
 #
@@ -142,7 +143,7 @@ def submit_recorded(
 
 def _comment(plan: Plan, options: Sequence[str]) -> str:
     """The comment of the last option that has one, or of the spec."""
-    found = (str(one.value) for one in plan.job.directives if one.name == "comment")
+    found = (show(one.value) for one in plan.job.directives if one.name == "comment")
     given = next(found, "")
     words = iter(options)
     for option in words:

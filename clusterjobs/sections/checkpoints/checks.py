@@ -9,7 +9,7 @@ from clusterjobs.sections.placement.storage import is_below
 from clusterjobs.sections.plan import Checkpoints, Staging
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.staging import Data
-from clusterjobs.spec.references import is_absolute, show, variable_names
+from clusterjobs.text import Value, is_absolute, show, variable_names
 from clusterjobs.yaml.document import Path
 
 
@@ -40,11 +40,11 @@ def _used(
     linked = {one.target for one in staging.data if one.linked}
     for index, one in enumerate(data):
         if one.source.startswith("s3://") and one.target not in linked:
-            yield ("data", index, "source"), one.source, False
+            yield ("data", index, "source"), show(one.source), False
     for export in checkpoints.exports:
         if export.target.startswith("s3://"):
             path = ("logs", "export") if export.of_job else ("checkpoints", "export")
-            yield path, export.target, True
+            yield path, show(export.target), True
 
 
 def check_folders(context: Context) -> None:
@@ -79,13 +79,13 @@ def _check_shared_folders(context: Context) -> None:
             known = ", ".join(mounts) or "none but /home"
             context.problem(
                 path,
-                f"{folder} is not on shared storage of {facts.name}",
+                f"{show(folder)} is not on shared storage of {facts.name}",
                 f"its shared folders: {known}",
                 warning=True,
             )
 
 
-def _folders(experiment: Experiment) -> Iterator[tuple[Path, str]]:
+def _folders(experiment: Experiment) -> Iterator[tuple[Path, Value]]:
     if experiment.workdir:
         yield ("workdir",), experiment.workdir
     yield ("logs", "path"), experiment.logs.path

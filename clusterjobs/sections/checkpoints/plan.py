@@ -15,7 +15,18 @@ from clusterjobs.sections.context import Context
 from clusterjobs.sections.placement.storage import Storage, is_below
 from clusterjobs.sections.plan import POINT, Checkpoints, Export
 from clusterjobs.spec.keys.checkpoints import Checkpoints as WrittenCheckpoints
-from clusterjobs.spec.references import expanding, is_absolute, show, variable, without_points
+from clusterjobs.text import (
+    Text,
+    Value,
+    expanding,
+    is_absolute,
+    joined,
+    parts_of,
+    show,
+    variable,
+    without_points,
+    without_slash,
+)
 from clusterjobs.yaml.document import Path
 
 
@@ -23,7 +34,8 @@ def plan(context: Context) -> Checkpoints:
     """The section `checkpoints`."""
     spec, saving = context.spec, context.framework.saving
     checkpoints, exports = spec.checkpoints, list[Export | BucketLink]()
-    path, marker = None, saving.marker
+    path: Value | None = None
+    marker: Value | None = saving.marker
     if checkpoints:
         path, marker = folder_on_the_node(checkpoints.path), checkpoints.marker or marker
         _check_marker(context, checkpoints.marker)
@@ -42,23 +54,23 @@ def plan(context: Context) -> Checkpoints:
         exports.append(_logs(context, spec.logs.export))
     return Checkpoints(
         path,
-        f"{path}/{expanding(marker)}" if path and marker else None,
+        joined(path, "/", expanding(marker)) if path and marker else None,
         tuple(one for one in exports if isinstance(one, Export)),
         tuple(one for one in exports if isinstance(one, BucketLink)),
         saving.resume_option if path else "",
     )
 
 
-def _logs(context: Context, target: str) -> Export:
+def _logs(context: Context, target: Value) -> Export:
     spec = context.spec
     logs, sweep = spec.logs, spec.sweep
     _check_apart(context, ("logs", "export"), logs.path, target)
     _record_copy(context, "logs.export", target)
-    folder = expanding(target).rstrip("/")
+    folder = without_slash(expanding(target))
     if sweep:  # as below logs.path: points that share a node have the same job id
-        folder = f"{folder}/{sweep.name or spec.name}/{POINT}"
-    job = variable("SLURM_JOB_ID")
-    return Export(JOB_DIR, f"{folder}/{job}", logs.overwrite, of_job=True)
+        folder = joined(folder, "/", sweep.name or spec.name, "/", POINT)
+    target = joined(folder, "/", variable("SLURM_JOB_ID"))
+    return Export(JOB_DIR, target, logs.overwrite, of_job=True)
 
 
 def _export(context: Context, checkpoints: WrittenCheckpoints) -> Iterator[Export | BucketLink]:
@@ -81,11 +93,11 @@ def _export(context: Context, checkpoints: WrittenCheckpoints) -> Iterator[Expor
     )
     reason = f"checkpoints of the experiment {context.spec.name}"
     where = context.diagnostics.where(path)
-    folder, prefix = linked or (source, target)
+    folder, prefix = linked or (show(source), show(target))
     yield BucketLink(folder, prefix, reason, export=True, where=where)
 
 
-def _linked(source: str, target: str, storage: Storage) -> tuple[str, str] | None:
+def _linked(source: Value, target: Value, storage: Storage) -> tuple[str, str] | None:
     """The folder and the bucket's prefix to link; None if neither can be linked.
 
     For a sweep, it is the common part of the points' folders.
@@ -93,16 +105,18 @@ def _linked(source: str, target: str, storage: Storage) -> tuple[str, str] | Non
     if not target.startswith("s3://"):
         return None
     folder, prefix = without_points(source), without_points(target)
+    if isinstance(folder, Text) or isinstance(prefix, Text):
+        return None
     if (folder, prefix) == (source, target):
-        return (source, target) if storage.can_link(source) else None
-    own = source.removeprefix(folder)
-    is_below_both = own and (folder + own, prefix + own) == (source, target)
+        return (folder, prefix) if storage.can_link(folder) else None
+    own = parts_of(source)[1:]
+    is_below_both = (parts_of(source), parts_of(target)) == ((folder, *own), (prefix, *own))
     if not (is_below_both and folder.endswith("/") and prefix.endswith("/")):
         return None
     return (folder.rstrip("/"), prefix.rstrip("/")) if storage.can_link(folder) else None
 
 
-def _record_copy(context: Context, key: str, target: str) -> None:
+def _record_copy(context: Context, key: str, target: Value) -> None:
     context.record(
         key,
         f"{show(target)}: copied by the job",
@@ -110,7 +124,7 @@ def _record_copy(context: Context, key: str, target: str) -> None:
     )
 
 
-def _check_marker(context: Context, marker: str | None) -> None:
+def _check_marker(context: Context, marker: Value | None) -> None:
     if marker and marker.startswith("/"):
         context.problem(
             ("checkpoints", "marker"),
@@ -119,7 +133,7 @@ def _check_marker(context: Context, marker: str | None) -> None:
         )
 
 
-def _check_apart(context: Context, path: Path, source: str, target: str) -> None:
+def _check_apart(context: Context, path: Path, source: Value, target: Value) -> None:
     if target.startswith("s3://"):
         return
     if not is_absolute(target):

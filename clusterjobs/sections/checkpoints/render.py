@@ -9,7 +9,7 @@ from clusterjobs.script.lines import NOTHING
 from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.plan import Checkpoints, Export
 from clusterjobs.sections.rendering import Rendering
-from clusterjobs.spec.references import not_required
+from clusterjobs.text import Value, joined, not_required
 
 
 def render(rendering: Rendering) -> dict[str, Any]:
@@ -17,8 +17,8 @@ def render(rendering: Rendering) -> dict[str, Any]:
     plan = rendering.plan
     checkpoints = plan.checkpoints
     options = [
-        *([f"--checkpoints={checkpoints.path}"] if checkpoints.path else []),
-        *([f"--marker={checkpoints.marker}"] if checkpoints.marker else []),
+        *([joined("--checkpoints=", checkpoints.path)] if checkpoints.path else []),
+        *([joined("--marker=", checkpoints.marker)] if checkpoints.marker else []),
     ]
     return {
         "exports": [_export(one) for one in checkpoints.exports],
@@ -47,7 +47,7 @@ def _newest(checkpoints: Checkpoints) -> ShellText:
     return ShellText(f"find {folder} {options} 2>/dev/null | sort | tail -n 1")
 
 
-def _if_set(text: str) -> ShellText:
+def _if_set(text: Value) -> ShellText:
     return shell.quote(not_required(text), "-")
 
 

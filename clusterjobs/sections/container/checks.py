@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import pathlib
 import re
 from collections.abc import Iterable, Iterator
 
 from clusterjobs.frameworks.base import JOB_DIR, folder_on_the_node
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.environment.fabrics import fabric_of
-from clusterjobs.sections.placement.storage import is_below
+from clusterjobs.sections.placement.storage import is_below, path_parts
 from clusterjobs.sections.plan import Mounted, Placement
 from clusterjobs.spec.keys.container import Container
-from clusterjobs.spec.references import (
-    Variable,
+from clusterjobs.text import (
+    ShellVariable,
+    Text,
+    Value,
+    changed,
     expanding,
-    has_variable,
     is_absolute,
+    literals,
+    parts_of,
     show,
-    split_variables,
+    split_text,
 )
 from clusterjobs.yaml.document import Path
 
@@ -119,19 +122,19 @@ _NOT_IN_SHIFTER = {
 }
 
 
-def check_venv(context: Context, venv: str | None) -> None:
+def check_venv(context: Context, venv: Value | None) -> None:
     """A venv is a folder inside the container; a parameter in front of it decides by its value."""
     parameters = context.spec.parameters
     if not venv:
         return
-    first = split_variables(venv)[0]
-    if isinstance(first, Variable) and first.name in parameters:
+    first = parts_of(venv)[0]
+    if isinstance(first, ShellVariable) and first.name in parameters:
         default = parameters[first.name].default
         if not is_absolute(default):
             context.problem(
                 ("parameters", first.name),
                 f"{first.name} starts the path of software.venv, a folder inside the container: it "
-                f"must be absolute, not {default}",
+                f"must be absolute, not {show(default)}",
                 "write an absolute path: /opt/venv",
             )
     elif not is_absolute(venv):
@@ -180,8 +183,8 @@ def _shows_the_same(one: Mounted, other: Mounted) -> bool:
     if one.read_only != other.read_only or not _overlap(one, other):
         return False
     inner, outer = (one, other) if is_below(one.target, other.target) else (other, one)
-    below = pathlib.PurePosixPath(inner.target).relative_to(outer.target)
-    return pathlib.PurePosixPath(inner.source) == pathlib.PurePosixPath(outer.source) / below
+    below = path_parts(inner.target)[len(path_parts(outer.target)) :]
+    return path_parts(inner.source) == (*path_parts(outer.source), *below)
 
 
 def _refuse(context: Context, one: Mounted, other: Mounted, whose: str) -> None:
@@ -197,8 +200,8 @@ def _refuse(context: Context, one: Mounted, other: Mounted, whose: str) -> None:
         context.problem(one.path, what, "remove one of the two")
 
 
-def _normal(path: str) -> str:
-    return re.sub("/+", "/", path).rstrip("/")
+def _normal(path: Value) -> Value:
+    return changed(path, lambda text: re.sub("/+", "/", text).rstrip("/"))
 
 
 def _own(container: Container) -> Iterator[Mounted]:
@@ -208,7 +211,7 @@ def _own(container: Container) -> Iterator[Mounted]:
         yield Mounted(source, target, one.read_only, "mounts: of the spec", path)
 
 
-Folder = tuple[Path, str, str]  # the key of the spec that needs it, the folder, the reason
+Folder = tuple[Path, Value, str]  # the key of the spec that needs it, the folder, the reason
 
 
 def _needed_folders(context: Context, container: Container) -> Iterator[Folder]:
@@ -219,8 +222,8 @@ def _needed_folders(context: Context, container: Container) -> Iterator[Folder]:
         yield key, mount.path, f"shared storage of {facts.name}"
     if job.workdir or not container.workdir:
         yield ("workdir",), job.workdir or folder_on_the_node("."), "where the program runs"
-    logs = job.folder.rpartition("/")[0]
-    folder = JOB_DIR if has_variable(logs) else logs
+    logs = split_text(job.folder, lambda text: text.rpartition("/"))[0]
+    folder = JOB_DIR if isinstance(logs, Text) else logs
     yield ("logs", "path"), folder, "the job's own folder: its configs and records"
     if checkpoints:
         yield ("checkpoints", "path"), checkpoints, "checkpoints"
@@ -230,11 +233,10 @@ def _needed_folders(context: Context, container: Container) -> Iterator[Folder]:
 
 def _each_once(folders: Iterable[Folder]) -> Iterator[Mounted]:
     """Each at its path on the node; a folder below another one needs no mount of its own."""
-    seen: list[pathlib.PurePosixPath] = []
+    seen: list[Value] = []
     for path, folder, reason in folders:
-        place = pathlib.PurePosixPath(folder)
-        if not any(place.is_relative_to(other) for other in seen):
-            seen.append(place)
+        if not any(is_below(folder, other) for other in seen):
+            seen.append(folder)
             yield Mounted(folder, folder, False, reason, path)
 
 
@@ -253,7 +255,7 @@ def _check_writable(context: Context, runtime: str, mount: Mounted) -> None:
     """Refuse paths with the characters that separate mounts or their parts."""
     separators = {"pyxis": ' :,"\\', "shifter": ':,;"'}.get(runtime, ':,"')
     for sign in separators:
-        if sign in mount.source or sign in mount.target:
+        if any(sign in text for one in (mount.source, mount.target) for text in literals(one)):
             context.problem(
                 mount.path,
                 f"{runtime} cannot mount {show(mount.source)}: {sign!r} separates its mounts",

@@ -20,7 +20,7 @@ from clusterjobs.sections.plan import Container, Environment, Placement
 from clusterjobs.slurm.options import Directive
 from clusterjobs.spec.keys.container import Container as WrittenContainer
 from clusterjobs.spec.known_references import role_variables
-from clusterjobs.spec.references import expanding, variable
+from clusterjobs.text import Value, expanding, joined, variable
 
 
 def plan(context: Context) -> Container | None:
@@ -54,7 +54,7 @@ def _fabric_libraries(wanted: WrittenContainer, placement: Placement) -> str | N
 # ------------------------------------------------------------------ the environment inside
 
 
-def _names(environment: Environment, venv: str | None) -> Iterator[str]:
+def _names(environment: Environment, venv: Value | None) -> Iterator[str]:
     yield from ("MASTER_ADDR", "MASTER_PORT")
     yield from (one.name for one in environment.variables)
     yield from (one.name for one in environment.secrets)
@@ -65,7 +65,7 @@ def _names(environment: Environment, venv: str | None) -> Iterator[str]:
 # ------------------------------------------------------------------ options of each runtime
 
 
-def _folder_of_ranks(container: WrittenContainer) -> str:
+def _folder_of_ranks(container: WrittenContainer) -> Value:
     """By default the script's own folder: it changes to `workdir` first."""
     return expanding(container.workdir) if container.workdir else variable("PWD")
 
@@ -99,7 +99,7 @@ def _apptainer(container: WrittenContainer, placement: Placement) -> Iterator[Di
 
 
 def _shifter(container: WrittenContainer) -> Iterator[Directive]:
-    yield Directive("image", f"docker:{expanding(container.image)}", "software.container")
+    yield Directive("image", joined("docker:", expanding(container.image)), "software.container")
     yield Directive("workdir", _folder_of_ranks(container), "else the image's own")
 
 

@@ -10,6 +10,7 @@ from clusterjobs.script.lines import heading, once_per_node, option_lines, with_
 from clusterjobs.script.shell import ShellText, TemplateName
 from clusterjobs.sections.plan import Container, Mounted
 from clusterjobs.sections.rendering import Rendering
+from clusterjobs.text import joined
 
 _TITLES: Mapping[str, str] = {
     "pyxis": "pyxis starts it on every node, by srun",
@@ -58,9 +59,11 @@ def _same_options(runtime: str) -> str:
 def _mount(runtime: str, mount: Mounted) -> list[ShellText]:
     source, target = mount.source, mount.target
     if runtime == "docker":  # --volume would create a missing source, owned by root
-        text = f"type=bind,source={source},target={target}{',readonly' * mount.read_only}"
+        text = joined(
+            *("type=bind,source=", source, ",target=", target), ",readonly" * mount.read_only
+        )
     else:
-        text = f"{source}:{target}{':ro' * mount.read_only}"
+        text = joined(source, ":", target, ":ro" * mount.read_only)
     return with_reason(shell.quote(text), mount.reason)
 
 

@@ -11,8 +11,9 @@ from clusterjobs.sections.placement.gpu_requests import requests_gpus
 from clusterjobs.slurm.options import Directive
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.field_types import MAX_WORD_BYTES
-from clusterjobs.spec.keys.environment import Software
-from clusterjobs.spec.references import as_text, expanding, show, variable_names
+from clusterjobs.spec.keys.environment import Software, text_of
+from clusterjobs.spec.references import as_text
+from clusterjobs.text import Text, Value, expanding, literals, show, variable_names
 from clusterjobs.yaml.document import Path
 
 # ------------------------------------------------------------------ inherited env
@@ -207,17 +208,17 @@ def check_variables(context: Context, env: Mapping[str, str]) -> None:
             _check_device_rdma(context, path)
 
 
-def check_references(context: Context, env: Mapping[str, str]) -> None:
+def check_references(context: Context, env: Mapping[str, Value]) -> None:
     """Warn of `${NAME}` if the job unsets NAME and `env` has not set it before."""
     known: set[str] = set()
     for name, value in env.items():
         for other in variable_names(expanding(value)):
             if is_unset(other) and other not in known:
-                kept = ":".join(one for one in value.split(":") if f"${{{other}}}" not in one)
+                kept = ":".join(one for one in show(value).split(":") if f"${{{other}}}" not in one)
                 context.problem(
                     ("env", name),
                     f"${{{other}}} is empty here: the job unsets the {other} of the calling shell",
-                    f"write {name}: {show(kept)}" if kept else "write the value itself",
+                    f"write {name}: {kept}" if kept else "write the value itself",
                     warning=True,
                 )
         known.add(name)
@@ -241,7 +242,7 @@ _WITHOUT_BRACES = re.compile(r"(?<![\\$])\$[A-Z_][A-Z0-9_]+\b")
 def check_literal_words(context: Context) -> None:
     """Warn about text that looks like a variable, but is not expanded."""
     for path, text in _literal_words(context.spec):
-        if found := _SHELLS.search(text):
+        if found := _SHELLS.search(" ".join(literals(text))):
             context.problem(
                 path,
                 f"{found[0]} is not expanded here: only paths and env are expanded on the node",
@@ -249,7 +250,7 @@ def check_literal_words(context: Context) -> None:
                 warning=True,
             )
     for path, text in _expanded_words(context.spec):
-        if found := _WITHOUT_BRACES.search(text):
+        if found := _WITHOUT_BRACES.search(" ".join(literals(text))):
             name = found[0][1:]
             context.problem(
                 path,
@@ -263,30 +264,30 @@ _SHELL = re.compile(r"(?:.*/)?(?:ba|da|k|z)?sh")
 _CODE_FOLLOWS = re.compile(r"-[a-z]*c")
 
 
-def _is_code(before: tuple[str, ...]) -> bool:
+def _is_code(before: tuple[Value, ...]) -> bool:
     """Whether the word after these is code of a shell, which expands the variables in it."""
-    has_shell = any(_SHELL.fullmatch(word) for word in before)
-    return has_shell and _CODE_FOLLOWS.fullmatch(before[-1]) is not None
+    has_shell = any(_SHELL.fullmatch(show(word)) for word in before)
+    return has_shell and _CODE_FOLLOWS.fullmatch(show(before[-1])) is not None
 
 
-def _literal_words(experiment: Experiment) -> Iterator[tuple[Path, str]]:
+def _literal_words(experiment: Experiment) -> Iterator[tuple[Path, Value]]:
     arguments = experiment.args
     named = arguments.items() if isinstance(arguments, dict) else enumerate(arguments)
     for key, value in named:
         texts = value if isinstance(value, tuple) else (value,)
-        yield from ((("args", key), text) for text in texts if isinstance(text, str))
+        yield from ((("args", key), text) for text in texts if isinstance(text, (str, Text)))
     yield from _of_command(("command",), experiment.command or ())
     for name, role in experiment.roles.items():
         yield from _of_command(("roles", name, "command"), role.command)
 
 
-def _of_command(path: Path, command: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
+def _of_command(path: Path, command: tuple[Value, ...]) -> Iterator[tuple[Path, Value]]:
     for number, word in enumerate(command):
         if not _is_code(command[:number]):
             yield path, word
 
 
-def _expanded_words(experiment: Experiment) -> Iterator[tuple[Path, str]]:
+def _expanded_words(experiment: Experiment) -> Iterator[tuple[Path, Value]]:
     yield ("logs", "path"), experiment.logs.path
     yield ("logs", "copy"), experiment.logs.copy_ or ""
     for key in ("workdir", "script"):
@@ -298,4 +299,4 @@ def _expanded_words(experiment: Experiment) -> Iterator[tuple[Path, str]]:
     if experiment.checkpoints:
         yield ("checkpoints", "path"), experiment.checkpoints.path
     for name, value in experiment.env.items():
-        yield ("env", name), value
+        yield ("env", name), text_of(value)

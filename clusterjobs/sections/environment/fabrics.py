@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from clusterjobs.frameworks.base import Variable
-from clusterjobs.spec.references import variable
+from clusterjobs.text import Value, joined, variable
 
 EFA_LIBRARIES = ":".join(
     (
@@ -27,7 +27,7 @@ TCPX_FOLDER = "/var/lib/tcpx/lib64"
 TCPXO_FOLDER = "/var/lib/tcpxo/lib64"
 _FIRST_CARD = "enp0s12"
 _APERTURES = "/dev/aperture_devices"
-TCPX_SOCKETS = f"/run/tcpx-{variable('SLURM_JOB_ID')}"
+TCPX_SOCKETS = joined("/run/tcpx-", variable("SLURM_JOB_ID"))
 
 
 class Fabric(NamedTuple):
@@ -46,7 +46,7 @@ class Fabric(NamedTuple):
     pins_memory: bool = False
     verbs: bool = False
     libraries: str = ""
-    folders: tuple[str, ...] = ()
+    folders: tuple[Value, ...] = ()
     profile: str = ""
     interfaces: str = "^lo,docker,veth"
 
@@ -213,7 +213,7 @@ def _tcpxo(interfaces: int | None) -> Iterator[Variable]:
     yield _plugin_folder(TCPXO_FOLDER)
 
 
-def _google(name: str, value: str, reason: str) -> Variable:
+def _google(name: str, value: Value, reason: str) -> Variable:
     return Variable(name, value, reason, _TOOLKIT)
 
 

@@ -8,19 +8,19 @@ from typing import Any
 from clusterjobs.frameworks.base import TOKEN, Variable
 from clusterjobs.sections.context import Context
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.keys.environment import Forced
+from clusterjobs.spec.keys.environment import EnvValue, Forced, text_of
 from clusterjobs.spec.known_references import NODE_RANK, OF_THE_RANKS
-from clusterjobs.spec.references import expanding, has_variable, show, variable_names
 from clusterjobs.spec.reserved_names import FORCEABLE, FORCED_FOR_RANKS, RESERVED_NAMES
+from clusterjobs.text import Text, Value, expanding, joined, show, variable_names
 from clusterjobs.yaml.document import Path
 
 
 def check_forced(context: Context) -> None:
     """Refuse reserved variables that are not forced, and those that cannot be forced here."""
     per_node = context.placement.per_node
-    for name, value in context.spec.env.items():
-        path = ("env", name)
-        if not isinstance(value, Forced):
+    for name, given in context.spec.env.items():
+        path, value = ("env", name), text_of(given)
+        if not isinstance(given, Forced):
             if name in FORCEABLE:
                 hint = f"{RESERVED_NAMES[name]}; to set it all the same, write {name}: "
                 hint += f"{{value: {show(value) or '...'}, force: true, reason: why}}"
@@ -34,17 +34,17 @@ def check_forced(context: Context) -> None:
         elif name in FORCED_FOR_RANKS and not context.launcher.runs_commands:
             what = f"{context.launcher.name} may start the ranks without this {name}"
             context.problem(path, what, "remove it, or choose another launcher", at_key=True)
-        elif name == "MASTER_PORT" and not (has_variable(value) or _is_port(value)):
+        elif name == "MASTER_PORT" and not (isinstance(value, Text) or _is_port(value)):
             context.problem(path, f"{show(value)} is not a port", "write 1024 to 65535")
         else:
-            context.record(f"env.{name}", show(value), f"forced: {value.reason}")
+            context.record(f"env.{name}", show(value), f"forced: {given.reason}")
 
 
 def _is_port(value: str) -> bool:
     return value.isascii() and value.isdecimal() and len(value) <= 5 and 0 < int(value) <= 65535
 
 
-def forced_for_ranks(env: Mapping[str, str]) -> Mapping[str, Forced]:
+def forced_for_ranks(env: Mapping[str, EnvValue]) -> Mapping[str, Forced]:
     """The variables that the command of each rank sets."""
     return {
         name: value
@@ -63,7 +63,7 @@ def forced_for_ranks(env: Mapping[str, str]) -> Mapping[str, Forced]:
 
 
 _STANDS_FOR_IT = Variable(
-    NODE_RANK, f"node-rank-{TOKEN}", "placeholder: each node replaces it by its rank"
+    NODE_RANK, joined("node-rank-", TOKEN), "placeholder: each node replaces it by its rank"
 )
 
 
@@ -93,19 +93,19 @@ def refers_to_node_rank(experiment: Experiment) -> bool:
     return bool(_places_in(experiment))
 
 
-def is_of_the_node(value: str) -> bool:
+def is_of_the_node(value: EnvValue) -> bool:
     """Whether a value contains the node's rank."""
-    return NODE_RANK in variable_names(value)
+    return NODE_RANK in variable_names(text_of(value))
 
 
-def node_environment(env: Mapping[str, str]) -> tuple[str, ...]:
+def node_environment(env: Mapping[str, EnvValue]) -> tuple[Value, ...]:
     """A command that sets those variables of `env` that each rank gets from its own command.
 
     They differ from node to node, or would be changed by Slurm on the way. () without any.
     """
     forced = forced_for_ranks(env)
     words = [
-        f"{name}={expanding(value, '')}"
+        joined(name, "=", expanding(text_of(value), ""))
         for name, value in env.items()
         if name in forced or is_of_the_node(value)
     ]
@@ -117,7 +117,7 @@ def _places_in(experiment: Experiment) -> list[Path]:
 
 
 def _places(value: Any, path: Path) -> Iterator[Path]:
-    if isinstance(value, str) and is_of_the_node(value):
+    if isinstance(value, (Text, Forced)) and is_of_the_node(value):
         yield path
     elif isinstance(value, Mapping):
         for key, item in value.items():

@@ -29,8 +29,8 @@ from clusterjobs.sections.environment.forced import (
     plan_node_rank,
 )
 from clusterjobs.sections.plan import Environment, ModuleCall, Placement, Secret
-from clusterjobs.spec.keys.environment import Forced, SiteValue, command_and_names
-from clusterjobs.spec.references import as_text, expanding, variable
+from clusterjobs.spec.keys.environment import Forced, SiteValue, command_and_names, text_of
+from clusterjobs.text import expanding, joined, show, variable
 
 # ------------------------------------------------------------------ secrets
 #
@@ -65,8 +65,10 @@ def plan(context: Context) -> Environment:
     check_forced(context)
     further = _variables_of_sections(context)
     check_software(context, software)
-    own = {name: value for name, value in spec.env.items() if not isinstance(value, SiteValue)}
-    check_variables(context, own)
+    own = {
+        name: text_of(value) for name, value in spec.env.items() if not isinstance(value, SiteValue)
+    }
+    check_variables(context, {name: show(value) for name, value in own.items()})
     check_references(context, own)
     return Environment(
         own_slurm_variables(directives),
@@ -135,10 +137,10 @@ def _variables(context: Context, further: tuple[Variable, ...]) -> Iterator[Vari
         ):  # set by the command of the ranks
             continue
         if isinstance(value, SiteValue):
-            yield Variable(name, expanding(value), value.reason, _OF_THE_CLUSTER, expand=True)
+            yield Variable(name, expanding(value.value), value.reason, _OF_THE_CLUSTER, expand=True)
             continue
         if isinstance(value, Forced):
-            yield Variable(name, expanding(value), f"forced: {value.reason}")
+            yield Variable(name, expanding(value.value), f"forced: {value.reason}")
             continue
         reason = f"env: {context.diagnostics.line_of(('env', name))}"
         yield Variable(name, expanding(value), reason, expand=True)
@@ -166,7 +168,7 @@ def _derived(placement: Placement, torch: str | None = None) -> Iterator[Variabl
 
 def _ucx(context: Context) -> Iterator[Variable]:
     """The same InfiniBand ports for MPI as for NCCL. Without NCCL_IB_HCA, both find them."""
-    devices = ucx_devices(as_text(context.spec.env.get("NCCL_IB_HCA", "")))
+    devices = ucx_devices(show(text_of(context.spec.env.get("NCCL_IB_HCA", ""))))
     uses_mpi = context.launcher.uses_mpi or "mpi" in context.spec.srun
     if uses_mpi and devices and context.placement.fabric == "infiniband":
         reason = "MPI uses the ports of NCCL_IB_HCA"
@@ -214,7 +216,9 @@ def _flight_recorder(torch: str) -> Iterator[Variable]:
     knows_new, knows_old = (
         (numbers >= [2, 8], numbers < [2, 9]) if len(numbers) == 2 else (True, True)
     )
-    record = f"{JOB_DIR}/nccl-trace-rank-"  # the default is in /tmp, which is lost with the node
+    record = joined(
+        JOB_DIR, "/nccl-trace-rank-"
+    )  # the default is in /tmp, which is lost with the node
     size, place = "collectives in that record", "where the record is written"
     if knows_new:
         yield Variable("TORCH_FR_BUFFER_SIZE", "20000", size, _TORCH)

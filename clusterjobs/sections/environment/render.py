@@ -12,6 +12,7 @@ from clusterjobs.script.lines import WIDTH, command_text, program_text, with_rea
 from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.plan import ModuleCall, Secret
 from clusterjobs.sections.rendering import Rendering
+from clusterjobs.text import references
 
 
 def render(rendering: Rendering) -> dict[str, Any]:
@@ -22,7 +23,7 @@ def render(rendering: Rendering) -> dict[str, Any]:
         "kept_slurm": _kept(environment.kept_slurm),
         "unset": [ShellText(f"unset {line}") for line in wrapped(unset)],
         "variables": [line for one in environment.variables for line in _export(one)],
-        "has_token": any(TOKEN in one.value for one in environment.variables),
+        "has_token": any(TOKEN.parts[0] in references(one.value) for one in environment.variables),
         "secrets": [_secret(one) for one in environment.secrets],
         "has_modules": bool(environment.modules),
         "modules": [_module_call(one) for one in environment.modules],

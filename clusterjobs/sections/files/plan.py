@@ -10,7 +10,7 @@ from clusterjobs.sections.placement.storage import is_below
 from clusterjobs.sections.plan import Files, Input
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.staging import Data
-from clusterjobs.spec.references import expanding
+from clusterjobs.text import Value, expanding, is_rooted, joined, show
 from clusterjobs.yaml.document import Path, dotted
 
 
@@ -46,19 +46,19 @@ def _programs(context: Context) -> Iterator[Input]:
     elif spec.command and program.command and not program.is_python:
         where = context.diagnostics.where(("command",))
         first, *rest = program.command
-        if "/" in first:  # a bare name is found on the PATH of the node
+        if "/" in show(first):  # a bare name is found on the PATH of the node
             for path, late in _on_the_node([first], spec):
                 yield Input("program", "command", path, None, late, where, is_run=True)
-        if PurePosixPath(first).name in INTERPRETERS and rest and not rest[0].startswith("-"):
+        if PurePosixPath(show(first)).name in INTERPRETERS and rest and not rest[0].startswith("-"):
             for path, late in _on_the_node(rest[:1], spec):
                 yield Input("script", "command", path, None, late, where)
 
 
-def _on_the_node(paths: Iterable[str], experiment: Experiment) -> Iterator[tuple[str, bool]]:
+def _on_the_node(paths: Iterable[Value], experiment: Experiment) -> Iterator[tuple[Value, bool]]:
     """The paths that the first node can check, and whether each is made late."""
     for path in paths:
-        is_whole = path.startswith(("/", "\0"))
-        whole = path if is_whole else f"{experiment.workdir or '.'}/{path}"
+        is_whole = is_rooted(path)
+        whole = path if is_whole else joined(experiment.workdir or ".", "/", path)
         # In a container, only `workdir` is sure to have the same path as outside.
         container = experiment.software.container
         if not (container and (is_whole or container.workdir)):
@@ -77,7 +77,7 @@ def _sources(context: Context) -> Iterator[Input]:
         )
 
 
-def _is_staged(path: str, data: Sequence[Data]) -> bool:
+def _is_staged(path: Value, data: Sequence[Data]) -> bool:
     return any(is_below(path, one.target) for one in data)
 
 
@@ -97,6 +97,7 @@ def check_data_paths(context: Context) -> None:
     paths = context.framework.data_paths(spec, context.options, context.texts)
     made_on_nodes = any(step.per == "node" for step in spec.before)
     for one in paths if nodes > 1 else ():
+        path = show(one.path)
         if not storage.is_own(one.path) or storage.is_shared(one.path):
             continue
         on_every_node = made_on_nodes or any(
@@ -105,10 +106,9 @@ def check_data_paths(context: Context) -> None:
         if on_every_node and not one.indexed:
             continue
         why = (
-            f"only the first node writes the index beside {one.path}, and {nodes - 1} would not "
-            "find it"
+            f"only the first node writes the index beside {path}, and {nodes - 1} would not find it"
             if on_every_node
-            else f"{one.path} is each node's own disk, and {nodes} nodes use it"
+            else f"{path} is each node's own disk, and {nodes} nodes use it"
         )
         hint = f"a folder that all nodes share: {storage.mounts}"
         context.problem(one.key, why, hint, warning=True)

@@ -8,23 +8,24 @@ from typing import Any
 from clusterjobs import resources
 from clusterjobs.frameworks.base import ConfigFile
 from clusterjobs.script import shell
+from clusterjobs.script.lines import NOTHING
 from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.plan import Files, Plan
 from clusterjobs.sections.rendering import Rendering
-from clusterjobs.spec.references import has_variable
+from clusterjobs.text import Text, changed
 
 
 def render(rendering: Rendering) -> dict[str, Any]:
     """What the block `files` prints, and the programs that the script carries."""
-    plan, files = rendering.plan, rendering.plan.files
+    plan, files, record = rendering.plan, rendering.plan.files, rendering.plan_json
     return {
         "is_needed": bool(files.configs or files.folders),
-        "configs": [_config(file) for file in files.configs if not has_variable(file.text)],
-        "point_configs": [_config(file) for file in files.configs if has_variable(file.text)],
+        "configs": [_config(file) for file in files.configs if not isinstance(file.text, Text)],
+        "point_configs": [_config(file) for file in files.configs if isinstance(file.text, Text)],
         "folders": [shell.quote(one) for one in files.folders],
         "subfolders": [shell.quote(one) for one in _subfolders(files)],
         "links": [_link(pathlib.PurePosixPath(one)) for one in files.links],
-        "plan_json": shell.verbatim(rendering.plan_json),
+        "plan_json": shell.verbatim(record) if isinstance(record, str) else NOTHING,
         "needs_python": plan.restarts is not None or plan.preflight is not None,
         "programs": [_program(name) for name in node_programs(plan)],
     }
@@ -55,8 +56,8 @@ def node_programs(plan: Plan) -> tuple[str, ...]:
 
 def _config(file: ConfigFile) -> dict[str, ShellText]:
     """A file with variables, of a sweep, is written by a here-document that expands them."""
-    document = shell.expanding_document if has_variable(file.text) else shell.verbatim
-    text = document(file.text.rstrip("\n"))
+    lines = changed(file.text, lambda text: text.rstrip("\n"))
+    text = shell.expanding_document(lines) if isinstance(lines, Text) else shell.verbatim(lines)
     name = f"{file.folder}/{file.name}" if file.folder else file.name
     return {
         "name": shell.quote(name),

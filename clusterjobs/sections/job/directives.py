@@ -16,7 +16,7 @@ from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.field_types import gpu_type
 from clusterjobs.spec.known_references import TRAINING_NODES
 from clusterjobs.spec.model import known_keys
-from clusterjobs.spec.references import variable, variable_names
+from clusterjobs.text import show, variable, variable_names, without_slash
 
 # ------------------------------------------------------------------ arrays
 #
@@ -78,7 +78,7 @@ def _check_checkpoints(context: Context) -> None:
     if spec.checkpoints is None:
         return
     if not _OF_ONE_TASK.intersection(variable_names(spec.checkpoints.path)):
-        path = spec.checkpoints.path.rstrip("/")
+        path = show(without_slash(spec.checkpoints.path))
         context.problem(
             ("checkpoints", "path"),
             "all tasks of the array would write into this folder",

@@ -14,7 +14,7 @@ from clusterjobs.sections.plan import Job, Parameter, Placement
 from clusterjobs.sections.points.plan import job_folder
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.job import Parameter as WrittenParameter
-from clusterjobs.spec.references import has_variable, variable, variable_names
+from clusterjobs.text import Text, Value, show, variable, variable_names
 
 # ------------------------------------------------------------------ parameters
 #
@@ -38,7 +38,7 @@ def check_parameters(context: Context) -> None:
 def _parameter(name: str, parameter: WrittenParameter) -> Parameter:
     what, pattern = _KINDS[_kind(parameter)]
     choices = parameter.choices
-    wanted = f"one of {', '.join(choices)}" if choices else what
+    wanted = f"one of {', '.join(map(show, choices))}" if choices else what
     return Parameter(name, parameter.default, pattern, choices, wanted)
 
 
@@ -49,14 +49,14 @@ def _kind(parameter: WrittenParameter) -> str:
     return next(kind for kind in _KINDS if _is_of_kind(parameter.default, kind))
 
 
-def _is_of_kind(text: str, kind: str) -> bool:
+def _is_of_kind(value: Value, kind: str) -> bool:
     pattern = _KINDS[kind][1]
-    return not pattern or re.fullmatch(pattern, text) is not None
+    return not pattern or re.fullmatch(pattern, show(value)) is not None
 
 
 def _check(context: Context, name: str, parameter: WrittenParameter) -> None:
     path, default, env = ("parameters", name), parameter.default, context.spec.env
-    if has_variable(default):
+    if isinstance(default, Text):
         context.problem((*path, "default"), "a default cannot be another parameter", "write it out")
     elif is_unset(name):
         context.problem(
@@ -67,7 +67,7 @@ def _check(context: Context, name: str, parameter: WrittenParameter) -> None:
     elif name in env and env[name] != variable(name):
         context.problem(path, f"{name} is set by env: too", "choose another name for one")
     elif parameter.choices and default not in parameter.choices:
-        known = ", ".join(parameter.choices)
+        known = ", ".join(map(show, parameter.choices))
         context.problem(path, f"the default {default!r} is not a choice: {known}")
     elif not _is_of_kind(default, _kind(parameter)):
         context.problem(

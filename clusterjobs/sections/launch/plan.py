@@ -17,7 +17,7 @@ from clusterjobs.sections.job.directives import srun_options
 from clusterjobs.sections.placement.node_share import port_stride
 from clusterjobs.sections.plan import Launch, SshServer
 from clusterjobs.sections.restarts.auto_resume import AUTO_RESUME
-from clusterjobs.spec.references import expanding
+from clusterjobs.text import expanding, partition, show
 
 
 def plan_program(context: Context) -> Program:
@@ -91,7 +91,7 @@ def _origins(context: Context) -> Mapping[str, str]:
     spec = context.spec
     started = [("script", spec.script), *(("command", w) for w in spec.command or ())]
     programs = {
-        expanding(word.partition("=")[0] if word.startswith("-") else word): key
+        show(expanding(partition(word, "=")[0] if word.startswith("-") else word)): key
         for key, word in started
         if word
     }
@@ -103,7 +103,7 @@ def _origins(context: Context) -> Mapping[str, str]:
     if not isinstance(spec.args, Mapping):  # overrides, as hydra and MaxText have them
         own |= {
             word.partition("=")[0]: context.diagnostics.describe_key(("args", index))
-            for index, word in enumerate(spec.args)
+            for index, word in enumerate(map(show, spec.args))
             if "=" in word and not word.startswith("-")
         }
     flags = {f"--{name}": origin for name, origin in own.items() if not name.startswith("-")}

@@ -11,6 +11,7 @@ from clusterjobs.script.shell import ShellText, TemplateName
 from clusterjobs.sections.plan import Launch, Plan
 from clusterjobs.sections.rendering import Rendering
 from clusterjobs.spec.known_references import NODE_RANK
+from clusterjobs.text import Value, show
 
 _OVERRIDE = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@]*=", re.ASCII)
 
@@ -100,9 +101,9 @@ def _prefix(launch: Launch) -> list[ShellText]:
     return [command_text(launch.prefix)] if launch.prefix else []
 
 
-def argument_groups(words: tuple[str, ...]) -> list[list[str]]:
+def argument_groups(words: tuple[Value, ...]) -> list[list[Value]]:
     """The command as a person would break it: each option with its values."""
-    groups: list[list[str]] = [[]]
+    groups: list[list[Value]] = [[]]
     for word in words:
         if _starts_a_group(word) and groups[-1]:
             groups.append([])
@@ -110,6 +111,6 @@ def argument_groups(words: tuple[str, ...]) -> list[list[str]]:
     return groups
 
 
-def _starts_a_group(word: str) -> bool:
+def _starts_a_group(word: Value) -> bool:
     """An option, or an override in hydra's syntax: `dataset.batch_size=8`."""
-    return word.startswith("--") or _OVERRIDE.match(word) is not None
+    return word.startswith("--") or _OVERRIDE.match(show(word)) is not None

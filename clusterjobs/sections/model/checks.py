@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from clusterjobs.sections.context import Context
 from clusterjobs.spec.keys.model import Model, Parallel
+from clusterjobs.text import show
 
 
 def check_model_keys(context: Context) -> None:
@@ -106,7 +107,8 @@ def check_precision(context: Context) -> None:
             ("precision",), f"the V100 of {node_type.in_words} has no bf16", "precision: fp16"
         )
     words = (*args, *args.values()) if isinstance(args, Mapping) else args
-    is_passed_on = any(precision in str(word) for word in (*words, *command))
+    texts = (str(one) if isinstance(one, tuple) else show(one) for one in (*words, *command))
+    is_passed_on = any(precision in text for text in texts)
     if not context.framework.reads_precision and not is_passed_on:
         context.problem(
             ("precision",),

@@ -12,7 +12,7 @@ from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.model import Model, ModelOfConfig
-from clusterjobs.spec.references import expanding, has_variable, show
+from clusterjobs.text import Text, Value, expanding, show
 from clusterjobs.yaml import document as yaml_document
 from clusterjobs.yaml.document import Document
 
@@ -26,7 +26,7 @@ _SIZES = ("layers", "hidden", "heads", "sequence")
 
 def config_of(model: Model | None) -> tuple[str, ...]:
     """The file, if the model has one."""
-    return (model.config,) if isinstance(model, ModelOfConfig) else ()
+    return (show(model.config),) if isinstance(model, ModelOfConfig) else ()
 
 
 def with_model_config(
@@ -76,14 +76,15 @@ def shape_in_text(name: str, text: str) -> ModelShape | None:
     return shape_of_config(data).shape if isinstance(data, dict) else None
 
 
-def _shape(name: str, texts: Mapping[str, str], diagnostics: Diagnostics) -> ModelShape | None:
+def _shape(file: Value, texts: Mapping[str, str], diagnostics: Diagnostics) -> ModelShape | None:
     where = ("model", "config")
-    if has_variable(expanding(name)):
+    name = expanding(file)
+    if isinstance(name, Text):
         what = "the file is read when the job is rendered"
         diagnostics.problem(where, what, "write its path without variables")
         return None
     if name not in texts:
-        what = f"there is no file {show(name)} beside the spec or in workdir"
+        what = f"there is no file {name} beside the spec or in workdir"
         hint = "copy the model's config.json there, or write layers, hidden, heads and sequence"
         diagnostics.problem(where, what, hint)
         return None

@@ -9,6 +9,7 @@ from clusterjobs.sections.context import Context
 from clusterjobs.sections.environment.fabrics import fabric_of
 from clusterjobs.sections.placement.gpu_requests import gpu_request
 from clusterjobs.spec.field_types import gpu_type
+from clusterjobs.text import show
 
 # Commands that start a process for each GPU of their node.
 _STARTERS = re.compile(
@@ -20,7 +21,7 @@ _STARTERS = re.compile(
 def check_use_of_nodes(context: Context) -> None:
     """Warn about idle GPUs, shared CPUs, a slow network and nodes of another type."""
     spec = context.spec
-    starts_ranks = spec.command is not None and _STARTERS.search(" ".join(spec.command))
+    starts_ranks = spec.command is not None and _STARTERS.search(" ".join(map(show, spec.command)))
     has_launcher = starts_ranks and context.placement.shape.ranks_per_node == 1
     if spec.gpus_per_node != 0 and not has_launcher:  # 0: on CPUs, knowingly
         _check_idle_gpus(context)

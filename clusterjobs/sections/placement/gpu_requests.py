@@ -15,6 +15,7 @@ from clusterjobs.errors import did_you_mean
 from clusterjobs.sections.context import Context
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.field_types import gpu_type
+from clusterjobs.text import Text, Value
 from clusterjobs.yaml.document import Path
 
 
@@ -62,9 +63,9 @@ def gpus_wanted(experiment: Experiment) -> int | None:
     return request and request.number
 
 
-def is_gpu_request(name: str, value: str | int | bool) -> bool:
+def is_gpu_request(name: str, value: Value | int | bool) -> bool:
     """Whether the directive requests GPUs."""
-    if name == "gres":
+    if name == "gres" and not isinstance(value, Text):
         return gpu_request({name: str(value)}) is not None
     return name == "gpus-per-node"
 
@@ -109,7 +110,7 @@ def _check_syntax(context: Context, own: _Values) -> None:
             context.problem(("sbatch", "gres"), what, "write gpu:8, or gpu:a100:8")
 
 
-def requests_gpus(directives: Iterable[tuple[str, str | int | bool, str]]) -> bool:
+def requests_gpus(directives: Iterable[tuple[str, Value | int | bool, str]]) -> bool:
     """Whether one of the directives does."""
     return any(is_gpu_request(name, value) for name, value, _ in directives)
 

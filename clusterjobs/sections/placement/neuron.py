@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from clusterjobs.sections.context import Context
+from clusterjobs.spec.keys.environment import EnvValue, text_of
+from clusterjobs.text import show
 
 
 def check_neuron(context: Context) -> None:
@@ -70,11 +72,11 @@ def _check_network(context: Context) -> None:
 
 
 def _check_logical_cores(
-    context: Context, env: Mapping[str, str], ranks_per_node: int | None
+    context: Context, env: Mapping[str, EnvValue], ranks_per_node: int | None
 ) -> None:
     node_type = context.placement.node_type
     default = str(node_type.neuron_cores // node_type.accelerator_ranks)
-    wanted = env.get("NEURON_LOGICAL_NC_CONFIG", default)
+    wanted = show(text_of(env.get("NEURON_LOGICAL_NC_CONFIG", default)))
     if wanted == default:
         return
     key, device = ("env", "NEURON_LOGICAL_NC_CONFIG"), node_type.accelerator.partition(" ")[2]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from clusterjobs.clusters.facts import ClusterFacts, NodeType
-from clusterjobs.spec.references import has_variable
+from clusterjobs.text import Text, Value, split_text, without_slash
 
 # Every Linux system has them, and no cluster shares them.
 _ALWAYS_OWN = ("/tmp", "/var/tmp", "/dev/shm")
@@ -24,9 +24,9 @@ class Storage(NamedTuple):
     scratch: str
     node_type: NodeType
 
-    def can_link(self, folder: str) -> bool:
+    def can_link(self, folder: Value) -> bool:
         """Whether it is a fixed path on a file system that can be linked to a bucket."""
-        is_fixed = "${" not in folder and not has_variable(folder)
+        is_fixed = not isinstance(folder, Text) and "${" not in folder
         return is_fixed and any(is_below(folder, mount) for mount in self._linking)
 
     @property
@@ -44,16 +44,16 @@ class Storage(NamedTuple):
         """The file systems that can be linked to buckets, for a hint."""
         return ", ".join(self._linking) or f"{self.facts.name} has none"
 
-    def is_shared(self, folder: str) -> bool:
+    def is_shared(self, folder: Value) -> bool:
         mounts = (mount.path for mount in self.facts.mounts)
         return any(is_below(folder, one) for one in (*self.facts.shared_folders, *mounts))
 
-    def is_own(self, folder: str) -> bool:
+    def is_own(self, folder: Value) -> bool:
         return any(is_below(folder, one) for one in (self.scratch, *_ALWAYS_OWN))
 
-    def is_mount_point(self, folder: str) -> bool:
+    def is_mount_point(self, folder: Value) -> bool:
         mounts = (mount.path for mount in self.facts.mounts)
-        return folder.rstrip("/") in (*self.facts.shared_folders, *mounts)
+        return without_slash(folder) in (*self.facts.shared_folders, *mounts)
 
     @property
     def mounts(self) -> str:
@@ -78,12 +78,13 @@ def find_storage(facts: ClusterFacts, partition: str, node_type: NodeType) -> St
     return Storage(facts, scratch, node_type)
 
 
-def is_below(folder: str, outer: str) -> bool:
+def is_below(folder: Value, outer: Value) -> bool:
     """Whether `folder` is `outer` or below it."""
-    wanted = _parts(outer)
-    return _parts(folder)[: len(wanted)] == wanted
+    wanted = path_parts(outer)
+    return path_parts(folder)[: len(wanted)] == wanted
 
 
 @functools.lru_cache(maxsize=4096)
-def _parts(path: str) -> tuple[str, ...]:
-    return pathlib.PurePosixPath(path).parts
+def path_parts(path: Value) -> tuple[Value, ...]:
+    """The names in a path; the first is "/" if it is absolute."""
+    return tuple(split_text(path, lambda text: pathlib.PurePosixPath(text).parts))

@@ -17,7 +17,8 @@ from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.points.join import Column, Columns, Difference, Values, joined_plan
 from clusterjobs.slurm.options import Directive
 from clusterjobs.spec.points import Point
-from clusterjobs.spec.references import as_text, has_variable, variable_names
+from clusterjobs.spec.references import as_text
+from clusterjobs.text import Text, variable_names
 
 # ------------------------------------------------------------------ point table
 #
@@ -105,10 +106,10 @@ def swept_values(points: Sequence[PointPlan]) -> Iterator[tuple[str, Values]]:
     """The swept keys that have a single value in all of the points, and these values as written."""
     for key in points[0].point.values:
         values = [one.point.values.get(key, {}) for one in points]
-        if any(isinstance(value, (dict, list, tuple)) for value in values):
+        if any(isinstance(value, (dict, list, tuple, Text)) for value in values):
             continue
         texts = tuple(map(as_text, values))
-        if not any("{{" in text or has_variable(text) for text in texts):
+        if not any("{{" in text for text in texts):
             yield key, texts
 
 
@@ -119,16 +120,13 @@ def _derived_values(points: Sequence[PointPlan]) -> Iterator[tuple[str, Values]]
     values = [{one.name: one.value for one in point.plan.derived} for point in points]
     for name in values[0]:
         if _DOTTED.fullmatch(name) and all(name in one for one in values):
-            texts = tuple(str(one[name]) for one in values)
-            if not any(map(has_variable, texts)):
-                yield name, texts
+            yield name, tuple(str(one[name]) for one in values)
 
 
 def variables_in(value: object) -> Iterator[str]:
     """The names of all shell variables in the texts of a plan."""
-    if isinstance(value, str):
-        if has_variable(value):
-            yield from variable_names(value)
+    if isinstance(value, Text):
+        yield from variable_names(value)
     elif isinstance(value, tuple):
         for one in value:
             yield from variables_in(one)

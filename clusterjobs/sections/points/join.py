@@ -6,6 +6,7 @@ informs a reader may differ; every other difference needs a plan, and so a scrip
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -14,8 +15,18 @@ from typing import Any, NamedTuple
 from clusterjobs.counted import counted
 from clusterjobs.sections.plan import Plan
 from clusterjobs.slurm.options import Directive
-from clusterjobs.spec.references import show, split_marks, variable
 from clusterjobs.spec.reserved_names import is_of_the_script
+from clusterjobs.text import (
+    Text,
+    Value,
+    changed,
+    joined,
+    literals,
+    references,
+    show,
+    split_text,
+    variable,
+)
 
 # ------------------------------------------------------------------ variable names
 #
@@ -85,9 +96,8 @@ def _is_free(name: str, taken: Collection[str]) -> bool:
 
 Values = tuple[str, ...]  # one for each point
 
-# Strings and other scalars of JSON and YAML, with marks; what is between them is the same in all
-# points.
-_SCALAR = re.compile(r'("(?:\0[^\0]*\0|[^"\\\n\0]|\\.)*"|(?:\0[^\0]*\0|[^\s"{}\[\],:\0])+)')
+# Strings and other scalars of JSON and YAML; what is between them is the same in all points.
+_SCALAR = re.compile(r'("(?:[^"\\\n]|\\.)*"|[^\s"{}\[\],:]+)')
 _OPTION = re.compile(r"(?:--?|[+~]{1,2})?([A-Za-z][\w./@-]*)=")
 _MAX_VARIABLES = 8  # in one text
 
@@ -128,50 +138,52 @@ class Columns:
         known = [one for one in self._known if one.name in self._used]
         return (*self._fixed, *known, *self._new)
 
-    def joined(self, texts: Values, hint: str) -> str:
+    def joined(self, texts: Sequence[Value], hint: str) -> Value:
         """One text for all points; `hint` names a column that has to be made.
 
-        The marks in the texts must be the same.
+        The references in the texts must be the same.
         """
         if len(set(texts)) == 1:
             return texts[0]
-        parts = [split_marks(text) for text in texts]
-        return "".join(self._literal(same, hint) for same in zip(*parts, strict=True))
+        between = zip(*map(literals, texts), strict=True)
+        pieces = [self._literal(same, hint) for same in between]
+        return joined(*itertools.chain(*zip(pieces, (*references(texts[0]), ""), strict=True)))
 
-    def joined_config(self, texts: Values) -> str:
+    def joined_config(self, texts: Sequence[Value]) -> Value:
         """One text for a config file of all points, compared scalar by scalar if possible."""
         if len(set(texts)) == 1:
             return texts[0]
-        parts = [_SCALAR.split(text) for text in texts]
+        parts = [split_text(text, _SCALAR.split) for text in texts]
         if len({len(one) for one in parts}) > 1:
             return self.joined(texts, "config")
         same = list(zip(*parts, strict=True))
         if any(len(set(between)) > 1 for between in same[::2]):
             return self.joined(texts, "config")
-        key, pieces = "value", []
+        key, pieces = "value", list[Value]()
         for number, one in enumerate(same):
             pieces.append(self._scalar(one, key))
             if number % 2 and same[number + 1][0].startswith(":"):
-                key = one[0].strip('"')
-        return "".join(pieces)
+                key = show(one[0]).strip('"')
+        return joined(*pieces)
 
-    def _scalar(self, texts: Values, hint: str) -> str:
+    def _scalar(self, texts: Sequence[Value], hint: str) -> Value:
         if len(set(texts)) == 1 or not all(text.startswith('"') for text in texts):
             return self.joined(texts, hint)
-        return f'"{self.joined(tuple(text[1:-1] for text in texts), hint)}"'
+        inner = [changed(text, lambda text: text[1:-1]) for text in texts]
+        return joined('"', self.joined(inner, hint), '"')
 
-    def _literal(self, texts: Values, hint: str) -> str:
-        """One text for texts without marks."""
+    def _literal(self, texts: Values, hint: str) -> Value:
+        """One text for texts without references."""
         if len(set(texts)) == 1:
             return texts[0]
         found = self._explained(texts, slug(hint))
         return found if found is not None else self._with_new(texts, hint)
 
-    def _explained(self, texts: Values, wanted: str) -> str | None:
+    def _explained(self, texts: Values, wanted: str) -> Value | None:
         """The text with variables of known columns; None if they do not explain the differences."""
         columns = [*self._fixed, *self._known, *self._new]
         columns.sort(key=lambda one: one.name != wanted)
-        pieces: list[str] = []
+        pieces: list[Value] = []
         used: list[str] = []
         while len(set(texts)) > 1:
             found = _first_column(texts, columns)
@@ -183,16 +195,16 @@ class Columns:
             both = zip(texts, column.values, strict=True)
             texts = tuple(text[start + len(value) :] for text, value in both)
         self._used.update(used)
-        return "".join((*pieces, texts[0]))
+        return joined(*pieces, texts[0])
 
-    def _with_new(self, texts: Values, hint: str) -> str:
+    def _with_new(self, texts: Values, hint: str) -> Value:
         """The text with a new variable, for all of it or for what follows an option's `=`."""
         option = _OPTION.match(_common(texts))
         before = option[0] if option else ""
         name = free_name(re.split(r"[./]", option[1])[-1] if option else hint, self._taken)
         self._taken.add(name)
         self._new.append(Column(name, tuple(text[len(before) :] for text in texts)))
-        return before + variable(name)
+        return joined(before, variable(name))
 
 
 def _first_column(texts: Values, columns: Sequence[Column]) -> tuple[Column, int] | None:
@@ -317,7 +329,7 @@ class _Join:
             return _neutral(values)
         if path == "job.directives":
             return self._directives(values)
-        if path in TEXTS and all(type(one) is str for one in values):
+        if path in TEXTS and all(type(one) in (str, Text) for one in values):
             return self._text(values, path, TEXTS[path] or hint)
         shapes = tuple(map(_shape, values))
         if len(set(shapes)) == 1 and isinstance(first, tuple):
@@ -341,19 +353,22 @@ class _Join:
         for same in zip(*values, strict=True):
             found.append(self.value(same, f"{path}.*", before))
             word = same[0]
-            before = word if isinstance(word, str) and word.startswith("-") else ""
+            is_option = isinstance(word, (str, Text)) and word.startswith("-")
+            before = " ".join(literals(word)) if is_option else ""
         return tuple(found)
 
-    def _text(self, texts: Sequence[str], path: str, hint: str) -> str:
-        # The marks stay outside of the table: they are set at other times.
-        marks = tuple("".join(split_marks(text)[1::2]) for text in texts)
-        if len(set(marks)) > 1:
-            shown = (f"with {show(one)}" if one else "without variables" for one in marks)
+    def _text(self, texts: Sequence[Value], path: str, hint: str) -> Value:
+        # The references stay outside of the table: they are set at other times.
+        found = tuple(joined(*references(text)) for text in texts)
+        if len(set(found)) > 1:
+            shown = (f"with {show(one)}" if one else "without variables" for one in found)
             self.differences.append(Difference(path, tuple(shown)))
             return texts[0]
         if path == "files.configs.*.text":
-            return self._columns.joined_config(tuple(text.rstrip("\n") for text in texts))
-        return self._columns.joined(tuple(texts), hint or "value")
+            return self._columns.joined_config(
+                [changed(text, lambda text: text.rstrip("\n")) for text in texts]
+            )
+        return self._columns.joined(texts, hint or "value")
 
     def _directives(self, values: Sequence[tuple[Directive, ...]]) -> tuple[Directive, ...]:
         """The reasons for them may differ."""
@@ -369,6 +384,8 @@ def _shape(value: Any) -> str:
     """The shape that values must share to be compared item by item."""
     if type(value) is tuple:
         return counted(len(value), "item")
+    if isinstance(value, Text):
+        return "str"
     return "none" if value is None else type(value).__name__
 
 
@@ -384,4 +401,4 @@ def _neutral(values: Sequence[Any]) -> Any:
     if type(first) is tuple:
         common = set(first).intersection(*values[1:])
         return tuple(one for one in first if one in common)
-    return "" if isinstance(first, str) else first
+    return "" if isinstance(first, (str, Text)) else first

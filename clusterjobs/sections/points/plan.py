@@ -6,7 +6,7 @@ from clusterjobs.frameworks.base import folder_on_the_node
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.plan import POINT, SweepJob
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.references import variable
+from clusterjobs.text import Value, joined, variable
 
 
 def plan(context: Context) -> SweepJob | None:
@@ -15,12 +15,12 @@ def plan(context: Context) -> SweepJob | None:
     if sweep is None:
         return None
     name = sweep.name or spec.name
-    folder = folder_on_the_node(f"{spec.logs.path}/{name}")
+    folder = folder_on_the_node(joined(spec.logs.path, "/", name))
     return SweepJob(name, folder, sweep.max_running, sweep.max_failed)
 
 
-def job_folder(experiment: Experiment, sweep: SweepJob | None) -> str:
+def job_folder(experiment: Experiment, sweep: SweepJob | None) -> Value:
     """The job's own folder: of a sweep's job, below that of its point."""
     if sweep:
-        return f"{sweep.folder}/{POINT}/{variable('SLURM_JOB_ID')}"
-    return folder_on_the_node(f"{experiment.logs.path}/${{SLURM_JOB_ID}}")
+        return joined(sweep.folder, "/", POINT, "/", variable("SLURM_JOB_ID"))
+    return folder_on_the_node(joined(experiment.logs.path, "/${SLURM_JOB_ID}"))

@@ -11,7 +11,7 @@ from clusterjobs.script.lines import WIDTH, wrapped
 from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.points.arrays import variables_in
 from clusterjobs.sections.rendering import Rendering
-from clusterjobs.spec.references import variable
+from clusterjobs.text import joined, variable
 
 _WIDEST = 80  # longer cells are not aligned
 _Rows = Sequence[Sequence[str]]
@@ -44,7 +44,9 @@ def render(rendering: Rendering) -> dict[str, Any] | None:
         "sets_index": is_own,
         "sets_label": "point_label" in variables_in(plan),
         "max_failed": (table.is_array and plan.points.max_failed) or 0,
-        "failed": shell.quote(f"{plan.points.folder}/failed/{variable('SLURM_ARRAY_JOB_ID')}"),
+        "failed": shell.quote(
+            joined(plan.points.folder, "/failed/", variable("SLURM_ARRAY_JOB_ID"))
+        ),
         "plan_json": shell.expanding_document(rendering.plan_json),
     }
 

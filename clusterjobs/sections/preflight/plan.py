@@ -15,7 +15,7 @@ from clusterjobs.sections.context import Context
 from clusterjobs.sections.environment.fabrics import fabric_of
 from clusterjobs.sections.plan import AllReduce, Check, Placement, Preflight
 from clusterjobs.slurm.options import Directive
-from clusterjobs.spec.references import expanding, show, variable
+from clusterjobs.text import Value, changed, expanding, is_rooted, joined, show, variable
 
 # ------------------------------------------------------------------ preflight checks
 #
@@ -29,17 +29,17 @@ class Possible(NamedTuple):
 
     name: str
     word: str
-    wanted: str
+    wanted: Value
     reason: str
     source: str = ""
 
     @property
     def unique_name(self) -> str:
         """`preflight.space /tmp`: some checks run for several folders."""
-        wanted = self.wanted
+        wanted = show(self.wanted)
         folder = wanted[wanted.find("/") :] if "/" in wanted else ""
         folder = wanted.partition(":")[2] if self.word == "space" else folder
-        return f"preflight.{self.word} {show(folder)}".rstrip()
+        return f"preflight.{self.word} {folder}".rstrip()
 
 
 def hardware_checks(placement: Placement, source: str) -> Iterator[Possible]:
@@ -85,13 +85,14 @@ def storage_checks(context: Context, free_gib: int) -> Iterator[Possible]:
         word = "lustre" if mount.kind == "lustre" else "mount"
         reason = f"{mount.name or mount.kind} of {facts.name}"
         yield Possible("mounts", word, mount.path, reason, facts.terms.mounts)
-    folders = {JOB_DIR: "the job's own folder"}
+    folders: dict[Value, str] = {JOB_DIR: "the job's own folder"}
     if checkpoints:
         folders[checkpoints] = "checkpoints"
     for folder, reason in folders.items():
         if context.placement.all_nodes > 1:
             yield Possible("mounts", "folder", folder, f"{reason}: the same for all nodes")
-        yield Possible("space", "space", f"{free_gib}:{folder}", f"GiB free: {reason}", "free_gib")
+        wanted = joined(f"{free_gib}:", folder)
+        yield Possible("space", "space", wanted, f"GiB free: {reason}", "free_gib")
     yield Possible("space", "space", "1:/tmp", "GiB free: programs keep temporary files there")
 
 
@@ -122,8 +123,10 @@ def software_checks(context: Context) -> Iterator[Possible]:
         reason = f"{framework.name} compiles extensions when it starts"
         yield Possible("build", "build", "", reason, "PyTorch: torch.utils.cpp_extension")
     if framework.helpers and script:
-        folder = expanding(f"{PurePosixPath(script).parent}/{framework.helpers}".removeprefix("./"))
-        here = folder if folder.startswith(("/", "\0")) else f"{variable('PWD')}/{folder}"
+        beside = f"/{framework.helpers}"
+        folder = changed(script, lambda text: f"{PurePosixPath(text).parent}{beside}")
+        folder = expanding(changed(folder, lambda text: text.removeprefix("./")))
+        here = folder if is_rooted(folder) else joined(variable("PWD"), "/", folder)
         reason = f"{framework.name} compiles helpers.cpp there when it starts"
         yield Possible("build", "helpers", here, reason)
 
@@ -147,7 +150,7 @@ def plan(context: Context) -> Preflight | None:
     for one in possible:
         if one.name in chosen:
             context.record(one.unique_name, show(one.wanted) or "yes", one.reason, one.source)
-            word = f"{one.word}={one.wanted}" if one.wanted else one.word
+            word = joined(one.word, "=", one.wanted) if one.wanted else one.word
             checks.append(Check(word, one.reason))
     if checks:
         reason = "for all checks; a node that does not answer in time is bad"
@@ -156,7 +159,7 @@ def plan(context: Context) -> Preflight | None:
         tuple(checks),
         written.on_bad_node == "exclude",
         "nccl" in chosen,
-        f"{JOB_DIR}/nccl",
+        joined(JOB_DIR, "/nccl"),
         _all_reduce(context, written.bandwidth_percent),
         fabric,
     )

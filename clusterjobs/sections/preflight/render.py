@@ -10,7 +10,7 @@ from clusterjobs.script.lines import command_text, option_lines, with_reason
 from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.plan import AllReduce, Plan
 from clusterjobs.sections.rendering import Rendering
-from clusterjobs.spec.references import variable
+from clusterjobs.text import Value, joined, variable
 
 _ALL_REDUCE_SECONDS = "240"
 
@@ -49,12 +49,12 @@ def nccl_judge(plan: Plan) -> list[ShellText]:
     return _nccl_step(plan)
 
 
-def _nccl_step(plan: Plan, *how: str) -> list[ShellText]:
+def _nccl_step(plan: Plan, *how: Value) -> list[ShellText]:
     preflight = plan.preflight
     if preflight is None or not preflight.reads_nccl:
         return []
     fabric = preflight.fabric
-    words = [*how, preflight.nccl_logs, str(plan.placement.shape.world_size)]
+    words: list[Value] = [*how, preflight.nccl_logs, str(plan.placement.shape.world_size)]
     if fabric.provider != "efa":
         words += [fabric.title, fabric.network, *([fabric.provider] if fabric.provider else [])]
-    return [command_text((variable("python"), "-BEsS", f"{JOB_DIR}/nccl_log.py", *words))]
+    return [command_text((variable("python"), "-BEsS", joined(JOB_DIR, "/nccl_log.py"), *words))]

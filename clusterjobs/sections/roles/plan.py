@@ -17,7 +17,7 @@ from clusterjobs.sections.plan import Role
 from clusterjobs.slurm.options import Directive
 from clusterjobs.spec.keys.roles import Role as SpecRole
 from clusterjobs.spec.known_references import addr_variable, nodes_variable
-from clusterjobs.spec.references import variable
+from clusterjobs.text import variable
 
 
 def role_data(role: Role) -> dict[str, str | int | None]:

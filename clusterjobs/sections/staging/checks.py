@@ -6,7 +6,7 @@ from clusterjobs.sections.context import Context
 from clusterjobs.sections.placement.storage import is_below
 from clusterjobs.sections.plan import ZSTD_ARCHIVES
 from clusterjobs.spec.keys.staging import Data
-from clusterjobs.spec.references import is_absolute, show
+from clusterjobs.text import is_absolute, show, without_slash
 
 # What Python 3.7's standard library can unpack, and what it can with the program zstd.
 ARCHIVES = (
@@ -22,7 +22,7 @@ def check_data(context: Context, index: int, data: Data) -> None:
         _check_own_disk(context, index, data)
     else:
         _check_shared(context, index, data)
-    if data.unpack and not data.source.lower().endswith(ARCHIVES):
+    if data.unpack and not show(data.source).lower().endswith(ARCHIVES):
         context.problem(
             ("data", index, "source"),
             f"{show(data.source)} is not an archive that a job can unpack",
@@ -42,7 +42,7 @@ def _check_paths(context: Context, index: int, data: Data) -> None:
     if data.source.startswith("s3://"):
         return
     place = ("data", index, "target")
-    if data.source.rstrip("/") == data.target.rstrip("/"):
+    if without_slash(data.source) == without_slash(data.target):
         context.problem(place, "source and target are the same folder", "remove one of them")
     elif is_below(data.target, data.source) or is_below(data.source, data.target):
         context.problem(
@@ -69,7 +69,7 @@ def _check_own_disk(context: Context, index: int, data: Data) -> None:
             f"{show(folder)} is not on a local disk of the nodes",
             f"a folder below {storage.scratch}",
         )
-    elif folder.rstrip("/") == storage.scratch:
+    elif without_slash(folder) == storage.scratch:
         context.problem(
             place,
             f"{show(folder)} is a mount point: nothing can be copied beside it first",
@@ -107,7 +107,7 @@ def _check_shared(context: Context, index: int, data: Data) -> None:
         context.problem(
             place,
             f"{show(folder)} is a mount point: nothing can be copied beside it first",
-            f"a folder below it: {folder.rstrip('/')}/data",
+            f"a folder below it: {show(without_slash(folder))}/data",
         )
 
 

@@ -19,7 +19,7 @@ from clusterjobs.sections.staging.checks import (
     check_room,
 )
 from clusterjobs.spec.keys.staging import Data
-from clusterjobs.spec.references import expanding, show
+from clusterjobs.text import expanding, show
 
 
 def plan(context: Context) -> Staging:
@@ -34,11 +34,8 @@ def plan(context: Context) -> Staging:
         linked = _is_linked(context, index, one)
         how, reason, source = _explained(one, linked, context.facts.bucket_service)
         context.record(f"data[{index}]", how, reason, source)
-        source, target = expanding(one.source), expanding(one.target)
-        per_node = one.scope == "node"
-        sets.append(
-            DataSet(source, target, per_node, linked, one.unpack, one.verify, one.overwrite)
-        )
+        paths, per_node = (expanding(one.source), expanding(one.target)), one.scope == "node"
+        sets.append(DataSet(*paths, per_node, linked, one.unpack, one.verify, one.overwrite))
         if linked:
             if one.overwrite:
                 context.problem(
@@ -48,7 +45,7 @@ def plan(context: Context) -> Staging:
                 )
             where = context.diagnostics.where(("data", index, "target"))
             reason = f"data of the experiment {context.spec.name}"
-            links.append(BucketLink(one.target, one.source, reason, where=where))
+            links.append(BucketLink(show(one.target), show(one.source), reason, where=where))
     check_overlaps(context)
     check_room(context)
     return Staging(inputs, tuple(sorted(sets, key=lambda one: one.per_node)), tuple(links))
@@ -79,11 +76,11 @@ def _is_linked(context: Context, index: int, data: Data) -> bool:
 def _explained(data: Data, linked: bool, service: str) -> tuple[str, str, str]:
     if linked:
         return (
-            f"{data.target}: shown by {service}, and preloaded before the training",
+            f"{show(data.target)}: shown by {service}, and preloaded before the training",
             f"a bucket on {service} is read by its servers, and the job only preloads it",
             f"{service} user guide: lfs hsm_restore",
         )
     where = "to every node's own disk" if data.scope == "node" else "once, for all nodes"
     verb = "unpacked" if data.unpack else "copied"
     tool = "by s5cmd or aws" if data.source.startswith("s3://") else "by several processes"
-    return f"{data.target}: {verb} {where}", f"from {show(data.source)}, {tool}", ""
+    return f"{show(data.target)}: {verb} {where}", f"from {show(data.source)}, {tool}", ""

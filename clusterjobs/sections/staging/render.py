@@ -9,7 +9,7 @@ from clusterjobs.script import shell
 from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.plan import DataSet, Input
 from clusterjobs.sections.rendering import Rendering
-from clusterjobs.spec.references import variable
+from clusterjobs.text import is_rooted, joined, variable
 
 _REQUIRE_ZSTD = ShellText(
     "[[ -n $(type -P zstd) ]] || fail 'no program zstd on this node, to unpack a .zst: install it, "
@@ -34,18 +34,20 @@ def render(rendering: Rendering) -> dict[str, Any]:
 
 
 def _require(one: Input) -> ShellText:
-    path, is_absolute = shell.quote(one.path), one.path.startswith(("/", "\0"))
+    path, is_absolute = shell.quote(one.path), is_rooted(one.path)
     need = "-x" if one.is_run else "-r"
     there = f"{need} {path}" if one.staged is None else f"-e {path} || -e {shell.quote(one.staged)}"
-    place = "here" if is_absolute else f"in {variable('PWD')}"
+    place = "here" if is_absolute else joined("in ", variable("PWD"))
     keys = one.key if is_absolute else f"{one.key} or workdir"
     what = f"executable {one.what}" if one.is_run else one.what
-    complaint = f"no {what} {one.path} {place}: correct the spec's {keys}, or put it there"
+    hint = f": correct the spec's {keys}, or put it there"
+    complaint = joined("no ", what, " ", one.path, " ", place, hint)
     if one.staged is not None:
-        complaint = (
-            f"the data source {one.path} does not exist on node {variable('SLURMD_NODENAME')}: "
-            f"correct the spec's {keys}, or put the data there"
+        node, hint = (
+            variable("SLURMD_NODENAME"),
+            f": correct the spec's {keys}, or put the data there",
         )
+        complaint = joined("the data source ", one.path, " does not exist on node ", node, hint)
     return ShellText(f"[[ {there} ]] || fail {shell.quote(complaint)}")
 
 
@@ -54,10 +56,10 @@ def _require_bucket(data: DataSet) -> ShellText:
     if not data.linked:
         return _run_stage(data, " --check", "")
     # The slash: in a lab, the folder is a link.
-    first = f"find {shell.quote(data.target + '/')} -mindepth 1 -print -quit 2> /dev/null"
+    first = f"find {shell.quote(joined(data.target, '/'))} -mindepth 1 -print -quit 2> /dev/null"
+    hint = " (cluster.yaml; pcluster update-cluster), and has FSx listed it?"
     complaint = shell.quote(
-        f"nothing in {data.target}: is it associated with {data.source} (cluster.yaml; pcluster "
-        "update-cluster), and has FSx listed it?"
+        joined("nothing in ", data.target, ": is it associated with ", data.source, hint)
     )
     return ShellText(f"[[ -n $({first}) ]] || fail {complaint}")
 

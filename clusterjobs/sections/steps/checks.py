@@ -14,6 +14,7 @@ from clusterjobs.launchers import LAUNCHERS, Launcher
 from clusterjobs.sections.context import Context
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.steps import Step
+from clusterjobs.text import Value, file_name, show
 from clusterjobs.yaml.document import Path
 
 _Placed = tuple[str, Path, Step]  # the key of the list, the path of the step
@@ -115,10 +116,11 @@ def _check_sizes(context: Context, path: Path, step: Step) -> None:
     """Warn of an average over sizes that no network carries at its full bandwidth."""
     words = step.command
     first = next((b for a, b in pairwise(words) if a in ("-b", "--minbytes")), "")
-    if step.min_bus_bandwidth and _SMALL.fullmatch(first):
+    if step.min_bus_bandwidth and _SMALL.fullmatch(show(first)):
         context.problem(
             (*path, "min_bus_bandwidth"),
-            f"the average over all sizes must reach it, but small sizes (from {first}) lower it",
+            f"the average over all sizes must reach it, but small sizes (from {show(first)}) lower "
+            "it",
             "write -b 1G -e 8G in the command",
             warning=True,
         )
@@ -136,7 +138,7 @@ _EFFECTS: Mapping[tuple[str, ...], str] = {
 
 def _check_srun(context: Context, key: str, path: Path, step: Step) -> None:
     """Refuse an srun of the spec's own whose shape is that of the job by accident."""
-    if step.command[0].rpartition("/")[2] != "srun":
+    if file_name(step.command[0]) != "srun":
         return
     wanted = (*_SHAPE, *([("--overlap",)] if key == "sidecars" else []))
     missing = [names[0] for names in wanted if not _has(step.command, names)]
@@ -157,7 +159,7 @@ def _check_srun(context: Context, key: str, path: Path, step: Step) -> None:
         )
 
 
-def _has(words: tuple[str, ...], names: tuple[str, ...]) -> bool:
+def _has(words: tuple[Value, ...], names: tuple[str, ...]) -> bool:
     """Whether an option is among the words: -N2, -N 2, --nodes=2, --nodes 2."""
     long, *short = names
     return any(word == long or word.startswith((f"{long}=", *short)) for word in words[1:])

@@ -16,6 +16,7 @@ from clusterjobs.slurm.options import Directive
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.steps import Step as WrittenStep
 from clusterjobs.spec.keys.steps import Steps as WrittenSteps
+from clusterjobs.text import Value, file_name, joined, show
 
 _SECONDS_AT_THE_END = 60  # for a step with `when: always`: the nodes are idle meanwhile
 _SCRIPT = re.compile(r"[\w./][\w./-]{0,60}", re.ASCII)
@@ -64,15 +65,15 @@ def _step(context: Context, written: WrittenStep) -> Step:
     )
 
 
-def _name(command: tuple[str, ...]) -> str:
+def _name(command: tuple[Value, ...]) -> Value:
     """The program; of an interpreter also its script: python3 prepare.py."""
-    program = command[0].rpartition("/")[2]
-    if program in INTERPRETERS and len(command) > 1 and _SCRIPT.fullmatch(command[1]):
-        return f"{program} {command[1].rpartition('/')[2]}"
+    program = file_name(command[0])
+    if program in INTERPRETERS and len(command) > 1 and _SCRIPT.fullmatch(show(command[1])):
+        return joined(program, " ", file_name(command[1]))
     return program
 
 
-def _environment(experiment: Experiment, per_rank: bool) -> tuple[str, ...]:
+def _environment(experiment: Experiment, per_rank: bool) -> tuple[Value, ...]:
     return node_environment(experiment.env) if per_rank else ()
 
 

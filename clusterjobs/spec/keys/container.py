@@ -11,30 +11,24 @@ from pydantic import BeforeValidator, Field
 from clusterjobs.spec.field_types import (
     MAX_ITEMS,
     first_control_character,
-    path,
+    literal_path,
+    literal_text,
     plain,
-    scalar_text,
 )
 from clusterjobs.spec.model import Key, SpecModel
-from clusterjobs.spec.references import has_variable
+from clusterjobs.text import Text, show, split_text
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
 
 _NOT_GIVEN: Any = ""  # sections/complete.py takes the cluster's instead
 
 
-def _fixed(value: Any, what: str) -> str:
-    text = scalar_text(value)
-    if has_variable(text):
-        raise ValueError(
-            f"{what} cannot contain a value that is known only when the job runs: write it out"
-        )
-    return text
+_FIXED = "cannot contain a value that is known only when the job runs: write it out"
 
 
 def image(value: Any) -> str:
     """An image: a path on the nodes, or a name in a registry."""
-    text = _fixed(value, "the image")
+    text = literal_text(value, f"the image {_FIXED}")
     if bad := first_control_character(text):
         raise ValueError(f"the image contains {bad}: remove it")
     if text.startswith("-"):
@@ -78,13 +72,13 @@ _SEPARATORS = re.compile(r'[:,"]')
 
 def mount(value: Any) -> Any:
     """`source:target`, `source:target:ro` for read-only, or a mapping of the same."""
-    if not isinstance(value, str):
+    if not isinstance(value, (str, Text)):
         return value
-    parts = value.split(":")
+    parts = split_text(value, lambda text: text.split(":"))
     if len(parts) == 3 and parts[2] in ("ro", "rw"):
         return {"source": parts[0], "target": parts[1], "read_only": parts[2] == "ro"}
     if len(parts) == 1 and value.startswith("/"):
-        raise ValueError(f"not a mount: write {value}:{value}, the same folder inside")
+        raise ValueError(f"not a mount: write {show(value)}:{show(value)}, the same folder inside")
     if len(parts) != 2:
         raise ValueError("not a mount: write /on/the/node:/inside, or /on/the/node:/inside:ro")
     return {"source": parts[0], "target": parts[1]}
@@ -92,7 +86,7 @@ def mount(value: Any) -> Any:
 
 def mount_path(value: Any) -> str:
     """An absolute path that every runtime can write as a mount."""
-    text = path(_fixed(value, "a mount"))
+    text = literal_path(value, f"a mount {_FIXED}")
     if not text.startswith(("/", "${")):
         raise ValueError("the path of a mount is relative: write an absolute one, /fsx/data")
     if sign := _SEPARATORS.search(text):
@@ -104,7 +98,7 @@ def mount_path(value: Any) -> str:
 
 def folder_inside(value: Any) -> str:
     """An absolute path inside the container."""
-    text = path(_fixed(value, "a folder of the image"))
+    text = literal_path(value, f"a folder of the image {_FIXED}")
     if not text.startswith("/"):
         raise ValueError("a folder inside the container must be absolute: write /workspace")
     return text

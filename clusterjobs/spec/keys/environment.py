@@ -6,48 +6,42 @@ A variable under `env:` can be forced, which sets a reserved one on purpose:
 
 import functools
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PlainValidator
 
 from clusterjobs.spec import commands, field_types
 from clusterjobs.spec.field_types import plain
 from clusterjobs.spec.keys.container import Container
 from clusterjobs.spec.model import Key, SpecModel
 from clusterjobs.spec.reserved_names import FORCEABLE, environment_name
+from clusterjobs.text import Value
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
 
 _EXAMPLE = '{value: "0,1", force: true, reason: why}'
 
 
-class Forced(str):
+class Forced(NamedTuple):
     """The value of a reserved variable that the spec sets all the same, and why."""
 
-    __slots__ = ("reason",)
+    value: Value
     reason: str
 
-    def __new__(cls, value: str, reason: str) -> "Forced":
-        """A text, so that other modules need not know that it is forced."""
-        found = super().__new__(cls, value)
-        found.reason = reason
-        return found
 
-
-class SiteValue(str):
+class SiteValue(NamedTuple):
     """The value of a variable that the cluster sets for its jobs, and why."""
 
-    __slots__ = ("reason",)
+    value: Value
     reason: str
 
-    def __new__(cls, value: str, reason: str) -> "SiteValue":
-        """A text, as the values of a spec."""
-        found = super().__new__(cls, value)
-        found.reason = reason
-        return found
+
+def text_of(value: Value | Forced | SiteValue) -> Value:
+    """The value alone."""
+    return value.value if isinstance(value, (Forced, SiteValue)) else value
 
 
-def _value(value: Any) -> str:
+def _value(value: Any) -> Value | Forced:
     if not isinstance(value, dict):
         return field_types.scalar_text(value)
     if unknown := sorted(map(str, value.keys() - {"value", "force", "reason"})):
@@ -69,7 +63,11 @@ def _name(value: str) -> str:
 
 
 EnvName = Annotated[str, AfterValidator(_name)]
-EnvValue = Annotated[str, PlainValidator(_value)]
+EnvValue: TypeAlias = Annotated[
+    Value | Forced | SiteValue,
+    PlainValidator(_value),
+    PlainSerializer(text_of, return_type=Any),
+]
 
 
 # ------------------------------------------------------------------ module items

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field
 from clusterjobs.spec import field_types
 from clusterjobs.spec.keys.staging import ExportTarget
 from clusterjobs.spec.model import Key, SpecModel
+from clusterjobs.text import Text
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
 
@@ -55,7 +56,7 @@ class Logs(SpecModel):
 
 
 def _logs(value: Any) -> Any:
-    return {"path": value} if isinstance(value, str) else value
+    return {"path": value} if isinstance(value, (str, Text)) else value
 
 
 def _parameter(value: Any) -> Any:
@@ -65,7 +66,9 @@ def _parameter(value: Any) -> Any:
 class Parameter(SpecModel):
     """A value that can be set at submission: `NAME=value sbatch job.sh`."""
 
-    default: Annotated[field_types.Text, Key("the value of a job that gets no other one", "1.5e-4")]
+    default: Annotated[
+        field_types.AnyText, Key("the value of a job that gets no other one", "1.5e-4")
+    ]
     env: Annotated[
         field_types.Flag, Key("it is also an environment variable of the ranks", "true")
     ] = False
@@ -74,7 +77,7 @@ class Parameter(SpecModel):
         Key("`text`, `integer` or `number`", "number", default_is="that of `default`"),
     ] = None
     choices: Annotated[
-        tuple[field_types.Text, ...], Key("the values that it may have", "[adam, lamb]")
+        tuple[field_types.AnyText, ...], Key("the values that it may have", "[adam, lamb]")
     ] = ()
 
 

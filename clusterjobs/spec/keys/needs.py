@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from clusterjobs.spec import field_types
 from clusterjobs.spec.model import Key, SpecModel
-from clusterjobs.spec.references import has_variable
+from clusterjobs.text import Text
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
 
@@ -21,25 +21,24 @@ On = Literal["success", "end", "failure", "each", "start"]
 
 
 def _spec_file(value: Any) -> str:
-    text = field_types.path(value)
-    if has_variable(text):
-        raise ValueError("needs is read at submission: remove the value of the running job")
-    return text
+    return field_types.literal_path(
+        value, "needs is read at submission: remove the value of the running job"
+    )
 
 
 def _job_id(value: Any) -> str:
-    text = field_types.scalar_text(value)
+    what = "not the id of a job: write a number, 4711, or a task of an array, 4711_3"
+    text = field_types.literal_text(value, what)
     if not _JOB.fullmatch(text):
-        raise ValueError("not the id of a job: write a number, 4711, or a task of an array, 4711_3")
+        raise ValueError(what)
     return text
 
 
 def _name(value: Any) -> str:
-    text = field_types.scalar_text(value)
+    what = "a name has only letters, digits, '_' and '-', and starts with a letter: write as: data"
+    text = field_types.literal_text(value, what)
     if not _NAME.fullmatch(text):
-        raise ValueError(
-            "a name has only letters, digits, '_' and '-', and starts with a letter: write as: data"
-        )
+        raise ValueError(what)
     return text
 
 
@@ -100,7 +99,7 @@ def _need(value: Any) -> Any:
     """A file name is short for {spec: FILE, on: success}."""
     if isinstance(value, dict):
         return value
-    if isinstance(value, str) and not _JOB.fullmatch(value):
+    if isinstance(value, Text) or (isinstance(value, str) and not _JOB.fullmatch(value)):
         return {"spec": value}
     raise ValueError("expected the file of a spec: write prepare.yaml, or {job: 4711}")
 

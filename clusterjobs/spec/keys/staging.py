@@ -3,11 +3,11 @@
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field, PlainValidator
 
 from clusterjobs.spec.field_types import MAX_ITEMS, Count, Flag, Path, path, scalar_text
 from clusterjobs.spec.model import Key, SpecModel
-from clusterjobs.spec.references import has_variable, show, without_points
+from clusterjobs.text import Text, Value, parts_of, show, without_points
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
 
@@ -17,15 +17,17 @@ _BUCKET = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](?:/[A-Za-z0-9!_.*'(
 def bucket(value: Any) -> str:
     """`s3://bucket/prefix`, with only the characters that S3 calls safe in keys."""
     text = scalar_text(value)
-    if not _BUCKET.fullmatch(text):
+    if isinstance(text, Text) or not _BUCKET.fullmatch(text):
         raise ValueError(_about_bucket(text))
     return text
 
 
-def _about_bucket(text: str) -> str:
-    name, _, key = text.removeprefix("s3://").partition("/")
-    if not text.startswith("s3://") or has_variable(name):
+def _about_bucket(text: Value) -> str:
+    start = parts_of(text)[0]
+    is_named = isinstance(text, str) or (isinstance(start, str) and "/" in start[len("s3://") :])
+    if not text.startswith("s3://") or not is_named:
         return f"{show(text)!r} is not a bucket: write s3://my-bucket/folder"
+    name, _, key = show(text).removeprefix("s3://").partition("/")
     if not 3 <= len(name) <= 63:
         return f"{name!r} is not the name of a bucket: it has 3 to 63 characters, s3://my-bucket"
     if not _BUCKET.fullmatch(f"s3://{name}"):
@@ -33,29 +35,30 @@ def _about_bucket(text: str) -> str:
             f"{name!r} is not the name of a bucket: only lowercase letters, digits, '.' and '-', "
             "at the ends letters or digits"
         )
-    return f"{show(key)!r} is not a prefix in S3: only letters, digits and !_.*'()-/"
+    return f"{key!r} is not a prefix in S3: only letters, digits and !_.*'()-/"
 
 
-def repository(value: Any) -> str:
+def repository(value: Any) -> Value:
     """A source or target of data: `s3://bucket/prefix`, or a path on the cluster."""
     text = scalar_text(value)
-    if "://" in text or text.lower().startswith("s3:"):
+    if "://" in show(text) or text.startswith(("s3:", "S3:")):
         return bucket(text)
     return path(text)
 
 
-def export_target(value: Any) -> str:
+def export_target(value: Any) -> Value:
     """A target of exports: as a repository, whose prefix may have the name of a sweep's point."""
     text = scalar_text(value)
-    name, slash, prefix = text.removeprefix("s3://").partition("/")
     if not text.startswith("s3://"):
         return repository(text)
-    bucket(f"s3://{name}{slash}{without_points(prefix, 'point')}")
+    start = parts_of(text)[0]
+    is_named = isinstance(start, str) and "/" in start.removeprefix("s3://")
+    bucket(without_points(text, "point") if is_named else text)
     return text
 
 
-Repository = Annotated[str, BeforeValidator(repository)]
-ExportTarget = Annotated[str, BeforeValidator(export_target)]
+Repository = Annotated[Value, PlainValidator(repository)]
+ExportTarget = Annotated[Value, PlainValidator(export_target)]
 
 
 class Data(SpecModel):
