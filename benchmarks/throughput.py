@@ -86,8 +86,8 @@ def _seconds(renderer: Callable[[str], str], texts: Sequence[str]) -> float:
 
 def render(text: str) -> str:
     """Like `clusterjobs render`, but without files. `versions` calls it in each version."""
-    spec = load_spec(text, "exp.yaml", option_models())
-    plan = resolve(spec, _cluster(spec.experiment.cluster))
+    loaded = load_spec(text, "exp.yaml", option_models())
+    plan = resolve(loaded, _cluster(loaded.spec.cluster))
     return render_script(plan, Inputs(("exp.yaml", text), (f"{plan.job.cluster}.yaml", ""))).text
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from clusterjobs.sections.plan import Plan
     from clusterjobs.sections.render import Inputs
     from clusterjobs.sites.folders import SiteFolders
-    from clusterjobs.spec.load import Spec
+    from clusterjobs.spec.load import LoadedSpec
 
 
 class PlannedJob(NamedTuple):
@@ -32,7 +32,7 @@ class PlannedJob(NamedTuple):
     """
 
     plan: Plan
-    spec: Spec
+    loaded: LoadedSpec
     source: ClusterSource
     site: SiteFolders
     inputs: Inputs

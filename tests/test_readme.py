@@ -50,8 +50,8 @@ def test_the_keys_of_a_long_run_go_with_the_first_spec(clusterjobs, tmp_path: pa
 def test_the_sweep_has_the_points_that_the_readme_shows(
     clusterjobs, tmp_path: pathlib.Path
 ) -> None:
-    experiment, _, sweep = blocks("yaml")
-    (tmp_path / "exp.yaml").write_text(experiment, encoding="utf-8")
+    spec, _, sweep = blocks("yaml")
+    (tmp_path / "exp.yaml").write_text(spec, encoding="utf-8")
     (tmp_path / "sweep.yaml").write_text(sweep, encoding="utf-8")
     outcome = clusterjobs("render", tmp_path / "sweep.yaml", "-o", tmp_path / "out")
     assert "6 points in one script" in outcome.out

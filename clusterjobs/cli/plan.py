@@ -93,6 +93,6 @@ def _show_sweep(run: Run, point: str | None, points: bool, as_json: bool) -> Non
     elif points:
         click.echo(points_table(run))
     else:
-        assert chosen.spec.point
+        assert chosen.loaded.point
         click.echo(scripts_table(run))
-        click.echo(f"\nthe point {chosen.spec.point.name}\n{plan_text(chosen)}")
+        click.echo(f"\nthe point {chosen.loaded.point.name}\n{plan_text(chosen)}")

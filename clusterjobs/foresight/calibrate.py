@@ -25,7 +25,7 @@ from clusterjobs.runs.load import load_first
 from clusterjobs.runs.run import Run
 from clusterjobs.runs.training import Training, steps_argument, training_of
 from clusterjobs.runs.write import write_outputs
-from clusterjobs.spec.load import Spec
+from clusterjobs.spec.load import LoadedSpec
 from clusterjobs.text import show
 from clusterjobs.yaml.document import dotted
 
@@ -33,9 +33,9 @@ TIME_LIMIT = "00:20:00"
 SUFFIX = "-calibration"
 
 
-def short_settings(spec: Spec, job: Training, steps: int, nodes: int | None) -> list[str]:
+def short_settings(loaded: LoadedSpec, job: Training, steps: int, nodes: int | None) -> list[str]:
     """What `--set` must say for the short job. Raises InputError if a layout needs more nodes."""
-    layout, experiment = job.layout, spec.experiment
+    layout, spec = job.layout, loaded.spec
     ranks = layout.tensor * layout.pipeline * layout.context
     least = math.ceil(ranks / layout.gpus_per_node)
     number = nodes or least
@@ -46,19 +46,19 @@ def short_settings(spec: Spec, job: Training, steps: int, nodes: int | None) -> 
     accumulation = min(int(layout.micro_batches), max(1, 2 * layout.pipeline))
     batch = layout.micro_batch * accumulation * (gpus // ranks)
     settings = [
-        f"name={experiment.name}{SUFFIX}",
+        f"name={spec.name}{SUFFIX}",
         f"nodes={number}",
         f"time_limit={TIME_LIMIT}",
         f"batch.micro={layout.micro_batch}",
         f"batch.global={batch}",
     ]
-    if experiment.batch and experiment.batch.accumulation is not None:
+    if spec.batch and spec.batch.accumulation is not None:
         settings.append(f"batch.accumulation={accumulation}")
-    found = steps_argument(spec.experiment)
+    found = steps_argument(loaded.spec)
     if found is None:
         raise one_problem(
             "no argument says how many steps the program makes",
-            spec.source.locate(("args",)),
+            loaded.source.locate(("args",)),
             hint="add one to args, as train-iters or max-steps, or measure a log: --log job.log",
         )
     path, unit = found
@@ -69,10 +69,10 @@ def short_settings(spec: Spec, job: Training, steps: int, nodes: int | None) -> 
     }
     settings.append(f"{dotted(path)}={amount[unit]}")
     # Its checkpoints must never mix with those of the real job.
-    if experiment.checkpoints and SUFFIX not in show(experiment.checkpoints.path):
-        written = str(spec.merged.data.get("checkpoints", {}).get("path", ""))
+    if spec.checkpoints and SUFFIX not in show(spec.checkpoints.path):
+        written = str(loaded.merged.data.get("checkpoints", {}).get("path", ""))
         if "name }}" not in written:
-            known = experiment.checkpoints.path
+            known = spec.checkpoints.path
             folder = f"{(known if isinstance(known, str) else written).rstrip('/')}{SUFFIX}"
             quoted = folder if isinstance(known, str) else json.dumps(folder)
             settings.append(f"checkpoints.path={quoted}")
@@ -82,9 +82,9 @@ def short_settings(spec: Spec, job: Training, steps: int, nodes: int | None) -> 
 def job_of(run: Run) -> Training:
     """The job of a run; CPUs count as GPUs where a node has none. Raises InputError."""
     (job,) = run.planned_jobs
-    found = training_of(job.plan, job.spec, job.source.facts, job.texts, with_cpus=True)
+    found = training_of(job.plan, job.loaded, job.source.facts, job.texts, with_cpus=True)
     if isinstance(found, Unknown):
-        raise one_problem(found.why, run.spec.source.locate(()), hint=found.hint)
+        raise one_problem(found.why, run.loaded.source.locate(()), hint=found.hint)
     return found
 
 
@@ -96,7 +96,7 @@ def of_run(run: Run, output: pathlib.Path, force: bool) -> tuple[int, Measuremen
     code = run_to_the_end(run, output, force, SubmitOptions())
     if code:
         return code, None
-    logs = logs_folder(run.spec.experiment.logs.path)
+    logs = logs_folder(run.loaded.spec.logs.path)
     own = [one for one in job_folders(logs) if one.plan.get("name") == run.plan.job.name]
     if not own:
         raise one_problem(f"the short job left no folder in {logs}", hint="see its log, and --log")
@@ -183,7 +183,7 @@ def calibrate(
         found = measurement(load_first(spec, settings), log)
     else:
         whole = load_first(spec, settings)
-        more = short_settings(whole.spec, job_of(whole), steps, nodes)
+        more = short_settings(whole.loaded, job_of(whole), steps, nodes)
         run = load_first(spec, [*settings, *more])
         if render:
             write_outputs(output, run.outputs(), force)

@@ -56,7 +56,7 @@ def _predicting(
         from clusterjobs.runs.training import training_of
 
         facts, with_cpus = job.source.facts, bool(measured)
-        training = training_of(job.plan, job.spec, facts, job.texts, with_cpus)
+        training = training_of(job.plan, job.loaded, facts, job.texts, with_cpus)
         return training if isinstance(training, Unknown) else of_training(training)
 
     return of_job
@@ -79,7 +79,7 @@ def _text(job: PlannedJob) -> Iterator[str]:
         yield foresight_text(found)
         return
     show_problems(found.problems)
-    if job.spec.experiment.model and job.plan.placement.node_type.gpus:
+    if job.loaded.spec.model and job.plan.placement.node_type.gpus:
         hint = f" ({found.hint})" if found.hint else ""
         yield f"foresight\n  unknown: {found.why}{hint}"
 
@@ -111,8 +111,10 @@ def _warnings(jobs: Sequence[PlannedJob], strict: bool) -> tuple[Problem, ...]:
             if not isinstance(found, Unknown):
                 from clusterjobs.foresight.text import foresight_warnings
 
-                for one in foresight_warnings(found, job.spec, strict):
-                    points.setdefault(one, []).append(job.spec.point.name if job.spec.point else "")
+                for one in foresight_warnings(found, job.loaded, strict):
+                    points.setdefault(one, []).append(
+                        job.loaded.point.name if job.loaded.point else ""
+                    )
     except InputError as error:
         return _as_warnings(error)
     return tuple(

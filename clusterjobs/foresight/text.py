@@ -12,7 +12,7 @@ from clusterjobs.foresight.formulas.training_time import FAILURES, START_NOTE, l
 from clusterjobs.frameworks.arguments import given_arguments
 from clusterjobs.models.records import Range
 from clusterjobs.runs.training import CPU, length_in_arguments
-from clusterjobs.spec.load import Spec
+from clusterjobs.spec.load import LoadedSpec
 from clusterjobs.yaml.document import Path, dotted
 
 VERDICTS = {"fits": "fits", "borderline": "borderline", "does_not_fit": "does not fit"}
@@ -154,7 +154,9 @@ SAME_LENGTH = 0.02
 MOST_LOST = 0.20  # of the GPUs' time, in a bubble
 
 
-def foresight_warnings(found: Foresight, spec: Spec, strict: bool = False) -> Iterator[Problem]:
+def foresight_warnings(
+    found: Foresight, loaded: LoadedSpec, strict: bool = False
+) -> Iterator[Problem]:
     """What would waste the GPUs that are about to be rented.
 
     `strict`: a job that does not fit is an error. Idle GPUs are no part of it: the plan warns of
@@ -162,14 +164,14 @@ def foresight_warnings(found: Foresight, spec: Spec, strict: bool = False) -> It
     """
 
     def problem(path: Path, what: str, hint: str, warning: bool = True) -> Problem:
-        return Problem(what, spec.source.locate(path), dotted(path), hint, warning)
+        return Problem(what, loaded.source.locate(path), dotted(path), hint, warning)
 
     memory, layout = found.memory, found.job.layout
     if memory.verdict == "does_not_fit":
         what = f"does not fit: about {between(memory.gib, 'GiB')} of a GPU's "
         what += f"{number(memory.capacity)} GiB are needed"
-        remedies = (*memory.remedies, f"clusterjobs advise {spec.source.locate(()).file}")
-        batch = spec.expanded.get("batch", {})
+        remedies = (*memory.remedies, f"clusterjobs advise {loaded.source.locate(()).file}")
+        batch = loaded.expanded.get("batch", {})
         where: Path = ("batch",) if batch != {} else ("model",)
         if isinstance(batch, dict) and batch.get("micro", {}) != {}:
             where = ("batch", "micro")
@@ -181,7 +183,7 @@ def foresight_warnings(found: Foresight, spec: Spec, strict: bool = False) -> It
         what = f"the pipeline is idle {bubble:.0%} of the time: {batches} in {p} stages"
         hint = f"accumulation of at least {4 * p}, or a smaller pipeline: clusterjobs advise"
         yield problem(("parallel", "pipeline"), what, hint)
-    if lengths := _two_lengths(found, spec):
+    if lengths := _two_lengths(found, loaded):
         own, other, origin = lengths
         what = f"training is {steps_text(own)}, but {origin} makes it {steps_text(other)}"
         hint = f"time and cost are those of training, and the program follows {origin}: "
@@ -196,16 +198,16 @@ def foresight_warnings(found: Foresight, spec: Spec, strict: bool = False) -> It
         yield problem(("time_limit",), what, f"{best}, or a longer time_limit")
 
 
-def _two_lengths(found: Foresight, spec: Spec) -> tuple[int, int, str] | None:
+def _two_lengths(found: Foresight, loaded: LoadedSpec) -> tuple[int, int, str] | None:
     """Steps of `training` and of an argument that the program gets, if they differ, and its name.
 
     Tokens are rarely whole steps, so a small difference is none; with a batch that grows, steps and
     tokens cannot be compared.
     """
-    length, other = found.job.length, length_in_arguments(spec.experiment)
+    length, other = found.job.length, length_in_arguments(loaded.spec)
     if length is None or length.origin != "training" or other is None:
         return None
-    if any(one.key == "rampup_batch_size" for one in given_arguments(spec.experiment)):
+    if any(one.key == "rampup_batch_size" for one in given_arguments(loaded.spec)):
         return None
     sizes = found.job.layout.global_batch, found.job.model.sequence
     own, given = length.steps_with(*sizes), other.steps_with(*sizes)

@@ -100,38 +100,38 @@ class Accelerate(Framework):
         return config_file(options.ds_config)
 
     def foreseen(
-        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+        self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> Foreseen:
         assert isinstance(options, Options)
-        return foreseen_of(experiment, options, texts)
+        return foreseen_of(spec, options, texts)
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
     ) -> Program | None:
         options = task.options
         assert isinstance(options, Options)
-        script = script_of(task.experiment, diagnostics)
-        refuse_arguments(task.experiment, diagnostics, {"local_rank": "the launcher"})
-        refuse_variables(task.experiment, _OURS, diagnostics)
+        script = script_of(task.spec, diagnostics)
+        refuse_arguments(task.spec, diagnostics, {"local_rank": "the launcher"})
+        refuse_variables(task.spec, _OURS, diagnostics)
         check_division(task, options, diagnostics)
         files = list(deepspeed_file(task, options, diagnostics, provenance))
         if script is None:
             return None
-        by_file = (task.experiment.launcher or self.launchers[0]) == launcher.ACCELERATE.name
+        by_file = (task.spec.launcher or self.launchers[0]) == launcher.ACCELERATE.name
         if by_file:
             files.append(launch_file(task, options))
         return Program(
-            (script, *arguments_of(task.experiment)),
+            (script, *arguments_of(task.spec)),
             is_python=True,
             files=tuple(files),
             environment=tuple(_environment(task, options, by_file)),
         )
 
 
-def foreseen_of(experiment: Experiment, options: Options, texts: Mapping[str, str]) -> Foreseen:
+def foreseen_of(spec: Experiment, options: Options, texts: Mapping[str, str]) -> Foreseen:
     """What the keys of the spec say about memory."""
     config = keys_of(options.ds_config, texts) if options.uses_deepspeed else None
-    return foreseen(experiment, options.zero, config, options.fsdp)
+    return foreseen(spec, options.zero, config, options.fsdp)
 
 
 def check_division(task: Task, options: Options, diagnostics: Diagnostics) -> None:
@@ -178,7 +178,7 @@ def launch_file(task: Task, options: Options | None) -> ConfigFile:
 
 def _precision(task: Task) -> str:
     """Accelerate's name for the precision."""
-    return {"fp16": "fp16", "bf16": "bf16"}.get(str(task.experiment.precision), "no")
+    return {"fp16": "fp16", "bf16": "bf16"}.get(str(task.spec.precision), "no")
 
 
 def _environment(task: Task, options: Options, by_file: bool) -> Iterator[Variable]:

@@ -18,31 +18,31 @@ from clusterjobs.yaml.document import Path
 _COMMAND_LINE = re.compile(r"(\S*/)?(python[\d.]*|bash|sh|torchrun|deepspeed|srun)\s|\S+\.py\s+-")
 
 
-def script_of(experiment: Experiment, diagnostics: Diagnostics) -> Value | None:
+def script_of(spec: Experiment, diagnostics: Diagnostics) -> Value | None:
     """The spec's script, without which a Python framework has nothing to run."""
-    if experiment.command is not None:
+    if spec.command is not None:
         diagnostics.problem(
             ("command",),
-            f"{experiment.framework} runs a script, not a command",
+            f"{spec.framework} runs a script, not a command",
             "write script: train.py, or framework: command",
         )
-    if experiment.script is None:
+    if spec.script is None:
         diagnostics.missing("script", "script is missing", "add `script: train.py`")
-    elif _COMMAND_LINE.match(show(experiment.script)):
+    elif _COMMAND_LINE.match(show(spec.script)):
         diagnostics.problem(
             ("script",),
             "script is a file, and not a command line",
             "write script: train.py, and its arguments under args",
         )
-    return experiment.script and expanding(experiment.script)
+    return spec.script and expanding(spec.script)
 
 
-def arguments_of(experiment: Experiment) -> tuple[Value, ...]:
+def arguments_of(spec: Experiment) -> tuple[Value, ...]:
     """`args: {lr: 1e-4, flag: true, off: false, data: [a, b]}` -> --lr 1e-4 --flag --data a b.
 
     A list is passed on as it is. A name that starts with a dash keeps its own dashes.
     """
-    arguments = experiment.args
+    arguments = spec.args
     if not isinstance(arguments, Mapping):
         return tuple(arguments)
     found: list[Value] = []
@@ -81,9 +81,9 @@ class Argument(NamedTuple):
         return ("args", self.position)
 
 
-def given_arguments(experiment: Experiment) -> list[Argument]:
+def given_arguments(spec: Experiment) -> list[Argument]:
     """The arguments that are passed on, from either form of `args`, with what belongs to each."""
-    arguments = experiment.args
+    arguments = spec.args
     if not isinstance(arguments, Mapping):
         return list(_from_list(arguments))
     return [
@@ -95,9 +95,9 @@ def given_arguments(experiment: Experiment) -> list[Argument]:
     ]
 
 
-def arguments_by_key(experiment: Experiment) -> dict[str, Argument]:
+def arguments_by_key(spec: Experiment) -> dict[str, Argument]:
     """The same by their names as argparse stores them; of two with one name, the last."""
-    return {one.key: one for one in given_arguments(experiment)}
+    return {one.key: one for one in given_arguments(spec)}
 
 
 def _from_list(words: tuple[Value, ...]) -> Iterator[Argument]:
@@ -115,11 +115,11 @@ def _from_list(words: tuple[Value, ...]) -> Iterator[Argument]:
         yield found
 
 
-def argument_names(experiment: Experiment) -> list[tuple[str | int, str]]:
+def argument_names(spec: Experiment) -> list[tuple[str | int, str]]:
     """The names in `args` as they are written, each with its key or index there."""
-    if isinstance(experiment.args, Mapping):
-        return [(name, name) for name in experiment.args]
-    return [(i, show(item)) for i, item in enumerate(experiment.args) if item.startswith("-")]
+    if isinstance(spec.args, Mapping):
+        return [(name, name) for name in spec.args]
+    return [(i, show(item)) for i, item in enumerate(spec.args) if item.startswith("-")]
 
 
 def argument_key(name: str) -> str:
@@ -131,7 +131,7 @@ _REMOVE = "remove it: clusterjobs sets it"
 
 
 def refuse_arguments(
-    experiment: Experiment,
+    spec: Experiment,
     diagnostics: Diagnostics,
     derived: Mapping[str, str],
     hints: Mapping[str, str] = MappingProxyType({}),
@@ -140,7 +140,7 @@ def refuse_arguments(
 
     `hints`: {key: where to write the value}, for those that the spec must have in place of them.
     """
-    for position, name in argument_names(experiment):
+    for position, name in argument_names(spec):
         if (key := argument_key(name)) in derived:
             hint = hints.get(key, _REMOVE)
             refuse_derived(position, name, derived[key], diagnostics, hint)
@@ -154,10 +154,10 @@ def refuse_derived(
 
 
 def refuse_variables(
-    experiment: Experiment, derived: Mapping[str, str], diagnostics: Diagnostics
+    spec: Experiment, derived: Mapping[str, str], diagnostics: Diagnostics
 ) -> None:
     """Refuse `env` that clusterjobs sets itself: {name: where the value comes from}."""
-    for name in experiment.env:
+    for name in spec.env:
         if name in derived:
             what = f"{name} is derived from {derived[name]}"
             diagnostics.problem(("env", name), what, _REMOVE)
@@ -183,30 +183,30 @@ _NAMES = {
 
 
 def refuse_parallel(
-    experiment: Experiment, keys: Iterable[str], why: str, diagnostics: Diagnostics
+    spec: Experiment, keys: Iterable[str], why: str, diagnostics: Diagnostics
 ) -> None:
     """Refuse sizes of `parallel` that no argument of the script mentions."""
-    for key in _not_passed_on(experiment, keys):
-        diagnostics.problem(("parallel", key), _size(experiment, key, why), _pass_on(key))
+    for key in _not_passed_on(spec, keys):
+        diagnostics.problem(("parallel", key), _size(spec, key, why), _pass_on(key))
 
 
-def check_parallel_arguments(experiment: Experiment, diagnostics: Diagnostics) -> None:
+def check_parallel_arguments(spec: Experiment, diagnostics: Diagnostics) -> None:
     """Refuse arguments with another size than `parallel` has.
 
     Warn of sizes that none mentions: a program may also get them from a file or a variable.
     """
-    contradicted = set(_refuse_other_sizes(experiment, diagnostics))
-    for key in _not_passed_on(experiment, [one for one in _NAMES if one not in contradicted]):
-        what = _size(experiment, key, "it is not passed to your script")
+    contradicted = set(_refuse_other_sizes(spec, diagnostics))
+    for key in _not_passed_on(spec, [one for one in _NAMES if one not in contradicted]):
+        what = _size(spec, key, "it is not passed to your script")
         diagnostics.problem(("parallel", key), what, _pass_on(key), warning=True)
 
 
-def _refuse_other_sizes(experiment: Experiment, diagnostics: Diagnostics) -> Iterator[str]:
+def _refuse_other_sizes(spec: Experiment, diagnostics: Diagnostics) -> Iterator[str]:
     """The keys of `parallel` that an argument contradicts: the batch and the checks use these."""
-    is_used = experiment.batch or "parallel" in experiment.model_fields_set
-    for path, one in _arguments(experiment) if is_used else ():
+    is_used = spec.batch or "parallel" in spec.model_fields_set
+    for path, one in _arguments(spec) if is_used else ():
         for key, names in _NAMES.items():
-            size, value = getattr(experiment.parallel, key), "".join(one.texts)
+            size, value = getattr(spec.parallel, key), "".join(one.texts)
             if names.size.fullmatch(one.key) and value.isdecimal() and int(value) != size:
                 name = one.name.lstrip("-")
                 origin = diagnostics.describe_key(("parallel", key))
@@ -218,26 +218,26 @@ def _refuse_other_sizes(experiment: Experiment, diagnostics: Diagnostics) -> Ite
                 yield key
 
 
-def _arguments(experiment: Experiment) -> Iterator[tuple[Path, Argument]]:
+def _arguments(spec: Experiment) -> Iterator[tuple[Path, Argument]]:
     """The arguments of `args` and of `command`, with their places in the spec."""
-    for one in given_arguments(experiment):
+    for one in given_arguments(spec):
         yield one.path, one
-    for one in _from_list(experiment.command or ()):
+    for one in _from_list(spec.command or ()):
         yield ("command", one.position), one
 
 
-def _not_passed_on(experiment: Experiment, keys: Iterable[str]) -> Iterator[str]:
-    given = [one for _, one in _arguments(experiment)]
+def _not_passed_on(spec: Experiment, keys: Iterable[str]) -> Iterator[str]:
+    given = [one for _, one in _arguments(spec)]
     for key in keys:
-        size = getattr(experiment.parallel, key)
+        size = getattr(spec.parallel, key)
         named = (one for one in given if _NAMES[key].mention.search(one.key))
         values = (text for one in named for text in one.texts)
         if size > 1 and not any(one == str(size) or not one.isdecimal() for one in values):
             yield key
 
 
-def _size(experiment: Experiment, key: str, why: str) -> str:
-    return f"{key}: {getattr(experiment.parallel, key)}, but {why}"
+def _size(spec: Experiment, key: str, why: str) -> str:
+    return f"{key}: {getattr(spec.parallel, key)}, but {why}"
 
 
 def _pass_on(key: str) -> str:

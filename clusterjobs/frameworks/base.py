@@ -89,7 +89,7 @@ class Task(NamedTuple):
     `gpu_model`: NVIDIA's name (`H100`), if it is known. `texts`: as in `completed`.
     """
 
-    experiment: Experiment
+    spec: Experiment
     options: SpecModel | None
     shape: Shape
     parallelism: Parallelism
@@ -232,12 +232,12 @@ class Framework(abc.ABC):
     ) -> Program | None:
         """What a rank runs; problems go into `diagnostics`; None if there is nothing to run."""
 
-    def division(self, experiment: Experiment) -> Division:
+    def division(self, spec: Experiment) -> Division:
         """How a model is divided, if the spec's arguments say so."""
         return Division()
 
     def data_paths(
-        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+        self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> Iterable[DataPath]:
         """The paths in the framework's arguments and config files that every node uses.
 
@@ -246,14 +246,14 @@ class Framework(abc.ABC):
         """
         return [
             DataPath(argument.path, value)
-            for argument in given_arguments(experiment)
+            for argument in given_arguments(spec)
             if "data" in argument.key.split("_")
             for value in argument.values
             if value.startswith("/")
         ]
 
     def foreseen(
-        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+        self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> Foreseen:
         """What predictions of memory and speed need beside the plan. `texts` as in `completed`.
 
@@ -270,16 +270,16 @@ class Framework(abc.ABC):
 
     def completed(
         self,
-        experiment: Experiment,
+        spec: Experiment,
         options: SpecModel | None,
         texts: Mapping[str, str],
         diagnostics: Diagnostics,
     ) -> Experiment:
-        """The experiment with `model`, `parallel` and `batch` from those files where it has none.
+        """The spec with `model`, `parallel` and `batch` from those files where it has none.
 
         `texts`: file name -> text of the config files that were found on this machine.
         """
-        return experiment
+        return spec
 
 
 def folder_on_the_node(path: Value) -> Value:

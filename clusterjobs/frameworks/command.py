@@ -22,23 +22,23 @@ _STARTERS = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun")
 _PACKAGE = "mpi4py"
 
 
-def check_mpi(experiment: Experiment, world_size: int, diagnostics: Diagnostics) -> None:
+def check_mpi(spec: Experiment, world_size: int, diagnostics: Diagnostics) -> None:
     """Refuse an mpirun that each rank would start, and warn of ranks that would all be rank 0."""
     if world_size == 1:
         return
-    starter = PurePosixPath(show((experiment.command or ("",))[0])).name
+    starter = PurePosixPath(show((spec.command or ("",))[0])).name
     if starter in _STARTERS:
         diagnostics.problem(
             ("command",),
             f"each of the {world_size} ranks would start {starter}",
             "launcher: mpirun, and the command without it; or srun: {mpi: pmix} without it",
         )
-    elif "mpi" not in experiment.srun and experiment.launcher in (None, "srun"):
-        _warn_without_mpi(experiment, diagnostics)
+    elif "mpi" not in spec.srun and spec.launcher in (None, "srun"):
+        _warn_without_mpi(spec, diagnostics)
 
 
-def _warn_without_mpi(experiment: Experiment, diagnostics: Diagnostics) -> None:
-    command, requires = experiment.command or (), experiment.software.requires
+def _warn_without_mpi(spec: Experiment, diagnostics: Diagnostics) -> None:
+    command, requires = spec.command or (), spec.software.requires
     if _PACKAGE in command or _PACKAGE in requires:
         diagnostics.problem(
             ("command",) if _PACKAGE in command else ("software", "requires"),
@@ -60,16 +60,16 @@ class Command(Framework):
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
     ) -> Program | None:
-        experiment = task.experiment
-        if experiment.script is not None:
+        spec = task.spec
+        if spec.script is not None:
             diagnostics.problem(
                 ("script",),
                 "framework: command runs a command, not a script",
-                f"write command: [python3, {show(experiment.script)}], or framework: torchrun",
+                f"write command: [python3, {show(spec.script)}], or framework: torchrun",
             )
-        check_parallel_arguments(experiment, diagnostics)
-        check_mpi(experiment, task.shape.world_size, diagnostics)
-        if experiment.command is None:
+        check_parallel_arguments(spec, diagnostics)
+        check_mpi(spec, task.shape.world_size, diagnostics)
+        if spec.command is None:
             diagnostics.missing("command", "command is missing", "add `command: [./train, --fast]`")
             return None
-        return Program(experiment.command + arguments_of(experiment), is_python=False)
+        return Program(spec.command + arguments_of(spec), is_python=False)

@@ -50,28 +50,28 @@ class Composer(Framework):
     packages = ("torch", "composer")
 
     def foreseen(
-        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+        self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> Foreseen:
         """llm-foundry's defaults: FSDP, and a fused loss."""
         layout = {"engine": "fsdp", "zero": 3, "gradient_sync": "each"}
         layout["logit_bytes"] = FUSED_LOGITS
-        return Foreseen(layout={**of_arguments(experiment), **layout})
+        return Foreseen(layout={**of_arguments(spec), **layout})
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
     ) -> Program | None:
-        experiment = task.experiment
-        by_composer = experiment.launcher in (None, "composer")
-        script = script_of(experiment, diagnostics)
-        check_parallel_arguments(experiment, diagnostics)
-        refuse_arguments(experiment, diagnostics, _of_the_launcher(diagnostics))
+        spec = task.spec
+        by_composer = spec.launcher in (None, "composer")
+        script = script_of(spec, diagnostics)
+        check_parallel_arguments(spec, diagnostics)
+        refuse_arguments(spec, diagnostics, _of_the_launcher(diagnostics))
         if script is None:
             return None
-        command = (script, *arguments_of(experiment))
+        command = (script, *arguments_of(spec))
         return Program(
             command if by_composer else (*_WITH_NODE_RANK, *command),
             is_python=by_composer,
-            environment=tuple(_environment(experiment)),
+            environment=tuple(_environment(spec)),
         )
 
 
@@ -82,10 +82,10 @@ def _of_the_launcher(diagnostics: Diagnostics) -> dict[str, str]:
     return dict.fromkeys(names, ranks)
 
 
-def _environment(experiment: Experiment) -> Iterator[Variable]:
+def _environment(spec: Experiment) -> Iterator[Variable]:
     yield Variable(
         "COMPOSER_RUN_NAME",
-        experiment.name,
+        spec.name,
         "the same in each attempt, for Trainer(autoresume=True)",
         "Composer composer/trainer/trainer.py",
     )

@@ -76,29 +76,29 @@ class DeepSpeed(Framework):
         return config_file(options.ds_config)
 
     def foreseen(
-        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+        self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> Foreseen:
         from clusterjobs.frameworks.torch_foreseen import foreseen  # only a foresight needs it
 
         assert isinstance(options, Options)
-        return foreseen(experiment, options.zero, keys_of(options.ds_config, texts))
+        return foreseen(spec, options.zero, keys_of(options.ds_config, texts))
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
     ) -> Program | None:
         options = task.options
         assert isinstance(options, Options)
-        script = script_of(task.experiment, diagnostics)
-        refuse_arguments(task.experiment, diagnostics, _ORIGINS)
+        script = script_of(task.spec, diagnostics)
+        refuse_arguments(task.spec, diagnostics, _ORIGINS)
         refuse_parallel(
-            task.experiment,
+            task.spec,
             ("tensor",),
             "DeepSpeed does not divide layers among ranks: each rank is data parallel",
             diagnostics,
         )
         own = own_keys(options.ds_config, task.texts, diagnostics)
-        check_rules(RULES, _Settings(given_arguments(task.experiment), own), diagnostics)
-        check_zero(options.zero, task.experiment.parallel.pipeline, diagnostics)
+        check_rules(RULES, _Settings(given_arguments(task.spec), own), diagnostics)
+        check_zero(options.zero, task.spec.parallel.pipeline, diagnostics)
         further = Further(is_file=isinstance(options.ds_config, str))
         derived = derived_config(task, options.zero)
         config = config_text(task, derived, own, diagnostics, provenance, further)
@@ -106,7 +106,7 @@ class DeepSpeed(Framework):
             return None
         command = (
             script,
-            *arguments_of(task.experiment),
+            *arguments_of(task.spec),
             "--deepspeed",
             "--deepspeed_config",
             joined(JOB_DIR, "/", CONFIG_NAME),

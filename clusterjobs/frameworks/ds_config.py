@@ -74,7 +74,7 @@ def derived_config(task: Task, zero: Zero | None) -> dict[str, Any]:
         config["train_batch_size"] = samples.global_
         config["train_micro_batch_size_per_gpu"] = samples.micro
         config["gradient_accumulation_steps"] = samples.accumulation
-    if (precision := task.experiment.precision) in ("fp16", "bf16"):
+    if (precision := task.spec.precision) in ("fp16", "bf16"):
         config[str(precision)] = {"enabled": True}
     if zero:
         config["zero_optimization"] = {"stage": zero.stage}
@@ -111,7 +111,7 @@ def config_text(
     zero = merged.get("zero_optimization")
     stage = zero.get("stage") if isinstance(zero, dict) else None
     check_keys(
-        DsConfig(own, stage if isinstance(stage, int) else None, task.experiment.precision),
+        DsConfig(own, stage if isinstance(stage, int) else None, task.spec.precision),
         diagnostics,
     )
     if not further.has_own_batch:
@@ -130,7 +130,7 @@ def json_text(config: Mapping[str, Any]) -> str:
 
 def check_batch(task: Task, diagnostics: Diagnostics) -> None:
     """DeepSpeed does not start without a batch size."""
-    if task.experiment.batch is None:
+    if task.spec.batch is None:
         diagnostics.missing(
             "batch",
             "batch is missing: DeepSpeed needs the batch size in its config",

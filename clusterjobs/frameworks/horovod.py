@@ -53,7 +53,7 @@ class Horovod(Framework):
     log_lines = (_BENCHMARK,)
 
     def foreseen(
-        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+        self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> Foreseen:
         return Foreseen(layout={"engine": "horovod"})
 
@@ -62,13 +62,13 @@ class Horovod(Framework):
     ) -> Program | None:
         options = task.options
         assert isinstance(options, Options)
-        script = script_of(task.experiment, diagnostics)
-        refuse_arguments(task.experiment, diagnostics, _origins(diagnostics))
+        script = script_of(task.spec, diagnostics)
+        refuse_arguments(task.spec, diagnostics, _origins(diagnostics))
         _check_interface(task, options, diagnostics)
         _state_learning_rate(task, provenance)
         if script is None:
             return None
-        command = (script, *arguments_of(task.experiment))
+        command = (script, *arguments_of(task.spec))
         return Program(
             command,
             is_python=True,
@@ -79,12 +79,12 @@ class Horovod(Framework):
 
 def _open_mpi(task: Task) -> Iterator[Variable]:
     """The ranks only coordinate through MPI, and NCCL sends the gradients: so TCP is enough."""
-    if task.experiment.launcher != "mpirun":
+    if task.spec.launcher != "mpirun":
         return
     guide = "Horovod's guide to MPI"
     yield Variable("OMPI_MCA_pml", "ob1", "TCP: with RDMA, Open MPI may crash", guide)
     yield Variable("OMPI_MCA_btl", "^openib", "likewise", guide)
-    if "OMPI_MCA_btl_tcp_if_include" not in task.experiment.env:  # Open MPI refuses both
+    if "OMPI_MCA_btl_tcp_if_include" not in task.spec.env:  # Open MPI refuses both
         reason = "these interfaces lead to no other node"
         yield Variable("OMPI_MCA_btl_tcp_if_exclude", "lo,docker0", reason, guide)
 
@@ -103,7 +103,7 @@ def _origins(diagnostics: Diagnostics) -> dict[str, str]:
 
 
 def _check_interface(task: Task, options: Options, diagnostics: Diagnostics) -> None:
-    if options.horovod.interface and task.experiment.launcher == "mpirun":
+    if options.horovod.interface and task.spec.launcher == "mpirun":
         diagnostics.problem(
             ("horovod", "interface"),
             "not passed to mpirun: Open MPI uses all interfaces except lo and docker0",

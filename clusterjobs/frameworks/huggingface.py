@@ -63,14 +63,14 @@ class TrainerArguments(NamedTuple):
     @classmethod
     def of(cls, task: Task, options: Options, files: Iterable[ConfigFile]) -> TrainerArguments:
         """The arguments of a task; `files`: its ds_config.json, if it has one."""
-        given = {one.key: one for one in given_arguments(task.experiment)}
+        given = {one.key: one for one in given_arguments(task.spec)}
         configs = [json.loads(show(one.text)) for one in files]
         return cls(GivenArguments(task, given), options, configs[0] if configs else {})
 
     @property
     def restarts(self) -> bool:
         """Whether the job may restart, from the checkpoints of the training."""
-        return self.given.task.experiment.restarts is not None
+        return self.given.task.spec.restarts is not None
 
 
 @rule(
@@ -79,7 +79,7 @@ class TrainerArguments(NamedTuple):
     "transformers examples: run_clm.py, parse_json_file",
 )
 def file_of_arguments(arguments: TrainerArguments) -> Iterator[Finding]:
-    args = arguments.given.task.experiment.args
+    args = arguments.given.task.spec.args
     if isinstance(args, tuple) and args and show(args[0]).endswith((".json", ".yaml", ".yml")):
         yield Finding(
             ("args", 0),
@@ -182,21 +182,21 @@ class HuggingFace(Framework):
         return config_file(options.ds_config)
 
     def foreseen(
-        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+        self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> Foreseen:
         assert isinstance(options, Options)
-        return foreseen_of(experiment, options, texts)
+        return foreseen_of(spec, options, texts)
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
     ) -> Program | None:
         options = task.options
         assert isinstance(options, Options)
-        script = script_of(task.experiment, diagnostics)
+        script = script_of(task.spec, diagnostics)
         origins = _origins(task)
         derived = tuple(_derived(task, options))
         _refuse_arguments(task, origins, derived, diagnostics)
-        refuse_variables(task.experiment, _VARIABLES, diagnostics)
+        refuse_variables(task.spec, _VARIABLES, diagnostics)
         check_division(task, options, diagnostics)
         files = list(deepspeed_file(task, options, diagnostics, provenance))
         check_rules(RULES, TrainerArguments.of(task, options, files), diagnostics)
@@ -204,10 +204,10 @@ class HuggingFace(Framework):
             return None
         if options.fsdp:
             files.append(ConfigFile(FSDP_CONFIG_NAME, json_text(trainer_config(options.fsdp))))
-        if task.experiment.launcher == ACCELERATE.name:
+        if task.spec.launcher == ACCELERATE.name:
             files.append(launch_file(task, None))
         return Program(
-            (script, *arguments_of(task.experiment), *derived),
+            (script, *arguments_of(task.spec), *derived),
             is_python=True,
             files=tuple(files),
             environment=(extensions_folder(),) if options.uses_deepspeed else (),
@@ -217,14 +217,14 @@ class HuggingFace(Framework):
 
 def _derived(task: Task, options: Options) -> Iterator[Value]:
     """The arguments that follow from the spec."""
-    experiment = task.experiment
+    spec = task.spec
     if samples := task.samples:
         yield from ("--per_device_train_batch_size", str(samples.micro))
         yield from ("--gradient_accumulation_steps", str(samples.accumulation))
-    if precision := experiment.precision:  # TRL's scripts use bf16 unless they are told not to
+    if precision := spec.precision:  # TRL's scripts use bf16 unless they are told not to
         yield from (f"--{precision}", "True") if precision != "fp32" else ("--bf16", "False")
-    if experiment.checkpoints:
-        yield from ("--output_dir", folder_on_the_node(experiment.checkpoints.path))
+    if spec.checkpoints:
+        yield from ("--output_dir", folder_on_the_node(spec.checkpoints.path))
     if options.uses_deepspeed:
         yield from ("--deepspeed", joined(JOB_DIR, "/", CONFIG_NAME))
     elif options.fsdp:
@@ -240,7 +240,7 @@ def _refuse_arguments(
     task: Task, origins: Mapping[str, str], derived: tuple[Value, ...], diagnostics: Diagnostics
 ) -> None:
     """Refuse arguments that are derived, or would be if the spec had their keys."""
-    for position, name in argument_names(task.experiment):
+    for position, name in argument_names(task.spec):
         key = argument_key(name)
         if key in _INSTEAD and f"--{key}" not in derived:
             what = f"{name} is derived from {origins[key]}, which the spec does not have"
@@ -282,13 +282,13 @@ _OF_BATCH = (
 def _origins(task: Task) -> dict[str, str]:
     """The derived arguments, and the key of the spec that each comes from."""
     origins = dict(_ORIGINS)
-    if task.experiment.batch:
+    if task.spec.batch:
         origins |= dict.fromkeys(_OF_BATCH, _BATCH)
     assert isinstance(task.options, Options)
     if task.options.fsdp and task.options.fsdp.activation_checkpointing:
         names = ("gradient_checkpointing", "activation_checkpointing")
         origins |= dict.fromkeys(names, "fsdp.activation_checkpointing")
-    if task.experiment.checkpoints:
+    if task.spec.checkpoints:
         origins["output_dir"] = "checkpoints.path"
         origins["resume_from_checkpoint"] = "the newest checkpoint in checkpoints.path"
     return origins

@@ -42,20 +42,20 @@ class Jax(Framework):
     one_rank_uses_all_gpus = True
 
     def foreseen(
-        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+        self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> Foreseen:
         return Foreseen(layout={"engine": "jax", "zero": 3})
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
     ) -> Program | None:
-        script = script_of(task.experiment, diagnostics)
-        check_parallel_arguments(task.experiment, diagnostics)
+        script = script_of(task.spec, diagnostics)
+        check_parallel_arguments(task.spec, diagnostics)
         _check_ranks(task.shape, diagnostics)
-        refuse_variables(task.experiment, _OURS, diagnostics)
+        refuse_variables(task.spec, _OURS, diagnostics)
         if script is None:
             return None
-        command = (script, *arguments_of(task.experiment))
+        command = (script, *arguments_of(task.spec))
         return Program(command, is_python=True, environment=tuple(_environment(task.shape)))
 
 

@@ -51,32 +51,32 @@ _OF_TRAINER = re.compile(r"trainer\.\w+")  # no key of a class, and no `callback
 
 
 def check_cli_arguments(
-    experiment: Experiment, derived: Mapping[str, Path], diagnostics: Diagnostics
+    spec: Experiment, derived: Mapping[str, Path], diagnostics: Diagnostics
 ) -> None:
     """The arguments of a LightningCLI. `derived`: the Trainer's argument -> the spec's key."""
     refused = {f"trainer.{name}": diagnostics.describe_key(key) for name, key in derived.items()}
-    refuse_arguments(experiment, diagnostics, refused)
-    _refuse_files(experiment, diagnostics)
+    refuse_arguments(spec, diagnostics, refused)
+    _refuse_files(spec, diagnostics)
     of_trainer = [
         argument
-        for argument in given_arguments(experiment)
+        for argument in given_arguments(spec)
         if _OF_TRAINER.fullmatch(argument.key) and argument.key not in refused
     ]
     for finding in argument_findings(of_trainer, table("lightning")):
         diagnostics.problem(*finding)
 
 
-def _refuse_files(experiment: Experiment, diagnostics: Diagnostics) -> None:
+def _refuse_files(spec: Experiment, diagnostics: Diagnostics) -> None:
     """Files whose settings would replace the derived flags, which stand before `args`."""
-    for argument in given_arguments(experiment):
+    for argument in given_arguments(spec):
         if argument.key in ("config", "trainer"):
             what = f"{argument.name} in args would replace the derived settings of the Trainer"
             diagnostics.problem(argument.path, what, "write lightning: {config: [FILE]}")
 
 
-def check_sizes(experiment: Experiment, sizes: Mapping[str, str], diagnostics: Diagnostics) -> None:
+def check_sizes(spec: Experiment, sizes: Mapping[str, str], diagnostics: Diagnostics) -> None:
     """Sizes among the arguments of a script's own parser, by the Trainer's names."""
-    for argument in given_arguments(experiment):
+    for argument in given_arguments(spec):
         _check_size(argument, sizes, diagnostics)
 
 
@@ -93,15 +93,15 @@ def _check_size(argument: Argument, sizes: Mapping[str, str], diagnostics: Diagn
         )
 
 
-def check_requeue(experiment: Experiment, diagnostics: Diagnostics) -> None:
+def check_requeue(spec: Experiment, diagnostics: Diagnostics) -> None:
     """No signal may reach Lightning: it would requeue the job, or end in the middle of a step."""
-    if experiment.restarts and experiment.restarts.signal:
+    if spec.restarts and spec.restarts.signal:
         diagnostics.problem(
             ("restarts", "signal"),
-            f"{experiment.restarts.signal} would end Lightning's ranks before they save",
+            f"{spec.restarts.signal} would end Lightning's ranks before they save",
             "remove it: the callback looks for the stop file after each step",
         )
-    signal = str(experiment.sbatch.get("signal", ""))
+    signal = str(spec.sbatch.get("signal", ""))
     if signal and not signal.upper().startswith(("B:", "RB:", "BR:")):
         diagnostics.problem(
             ("sbatch", "signal"),
@@ -110,13 +110,13 @@ def check_requeue(experiment: Experiment, diagnostics: Diagnostics) -> None:
         )
 
 
-def check_name(experiment: Experiment, diagnostics: Diagnostics) -> None:
-    if experiment.name in ("bash", "interactive"):
+def check_name(spec: Experiment, diagnostics: Diagnostics) -> None:
+    if spec.name in ("bash", "interactive"):
         diagnostics.problem(
             ("name",),
-            f"in a job named {experiment.name}, Lightning ignores Slurm: every rank would train a "
+            f"in a job named {spec.name}, Lightning ignores Slurm: every rank would train a "
             "model of its own",
-            f"write another name, for example {experiment.name}-run",
+            f"write another name, for example {spec.name}-run",
         )
 
 
@@ -170,42 +170,42 @@ class Lightning(Framework):
     packages = ("torch",)
 
     def foreseen(
-        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+        self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> Foreseen:
-        return of_lightning(experiment)
+        return of_lightning(spec)
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
     ) -> Program | None:
-        options, experiment = task.options, task.experiment
+        options, spec = task.options, task.spec
         assert isinstance(options, Options)
         settings = options.lightning
-        script = script_of(experiment, diagnostics)
-        check_parallel_arguments(experiment, diagnostics)
+        script = script_of(spec, diagnostics)
+        check_parallel_arguments(spec, diagnostics)
         derived = list(_settings(task))
         if settings.cli:
             keys = {name: key for name, _, key in derived}
-            check_cli_arguments(experiment, keys, diagnostics)
+            check_cli_arguments(spec, keys, diagnostics)
         else:
-            check_sizes(experiment, {name: show(value) for name, value, _ in derived}, diagnostics)
+            check_sizes(spec, {name: show(value) for name, value, _ in derived}, diagnostics)
         origins = {_variable(name): diagnostics.describe_key(path) for name, _, path in derived}
-        refuse_variables(experiment, origins, diagnostics)
-        check_requeue(experiment, diagnostics)
-        check_name(experiment, diagnostics)
+        refuse_variables(spec, origins, diagnostics)
+        check_requeue(spec, diagnostics)
+        check_name(spec, diagnostics)
         if settings.config and not settings.cli:
             what = "only a LightningCLI reads config files"
             diagnostics.problem(("lightning", "config"), what, "add cli: fit, or remove it")
         if script is None:
             return None
-        words = (script, *_cli_words(settings, derived), *arguments_of(experiment))
+        words = (script, *_cli_words(settings, derived), *arguments_of(spec))
         origins = {_flag(name): diagnostics.describe_key(path) for name, _, path in derived}
         return Program(
             words,
             is_python=True,
-            files=tuple(_files(experiment)),
-            programs=(_PROGRAM,) if experiment.checkpoints else (),
-            links=(f"{_FOLDER}/{_PROGRAM}",) if experiment.checkpoints else (),
-            environment=(*_variables(settings, derived), *_of_the_callback(experiment)),
+            files=tuple(_files(spec)),
+            programs=(_PROGRAM,) if spec.checkpoints else (),
+            links=(f"{_FOLDER}/{_PROGRAM}",) if spec.checkpoints else (),
+            environment=(*_variables(settings, derived), *_of_the_callback(spec)),
             origins=origins if settings.cli else {},
         )
 
@@ -216,18 +216,18 @@ _Derived = list[tuple[str, Value, Path]]  # an argument of the Trainer, its valu
 
 
 def _settings(task: Task) -> Iterator[tuple[str, Value, Path]]:
-    experiment, shape = task.experiment, task.shape
-    given = {argument.key for argument in given_arguments(experiment)}
+    spec, shape = task.spec, task.shape
+    given = {argument.key for argument in given_arguments(spec)}
     yield "num_nodes", str(shape.nodes), ("nodes",)
     yield "devices", str(shape.ranks_per_node), ("ranks_per_node",)
     if "trainer.accelerator" not in given:  # the user may name another one, such as hpu
         yield "accelerator", "gpu" if shape.gpus_per_node else "cpu", ("gpus_per_node",)
-    if experiment.precision:
-        yield "precision", _PRECISIONS[experiment.precision], ("precision",)
+    if spec.precision:
+        yield "precision", _PRECISIONS[spec.precision], ("precision",)
     if task.samples:
         yield "accumulate_grad_batches", str(task.samples.accumulation), ("batch",)
-    if experiment.checkpoints:
-        folder = folder_on_the_node(experiment.checkpoints.path)
+    if spec.checkpoints:
+        folder = folder_on_the_node(spec.checkpoints.path)
         yield "default_root_dir", folder, ("checkpoints", "path")
 
 
@@ -265,16 +265,16 @@ def _variables(settings: Settings, derived: _Derived) -> Iterator[Variable]:
 # ------------------------------------------------------------------ the callback
 
 
-def _files(experiment: Experiment) -> Iterator[ConfigFile]:
-    if experiment.checkpoints:
+def _files(spec: Experiment) -> Iterator[ConfigFile]:
+    if spec.checkpoints:
         yield ConfigFile("entry_points.txt", _ENTRY_POINTS, f"{_FOLDER}/clusterjobs.dist-info")
 
 
-def _of_the_callback(experiment: Experiment) -> Iterator[Variable]:
-    if experiment.checkpoints:
+def _of_the_callback(spec: Experiment) -> Iterator[Variable]:
+    if spec.checkpoints:
         yield Variable(
             "CLUSTERJOBS_CHECKPOINTS",
-            folder_on_the_node(experiment.checkpoints.path),
+            folder_on_the_node(spec.checkpoints.path),
             "where the callback saves, and looks for the newest checkpoint",
         )
         yield Variable(

@@ -241,7 +241,7 @@ class GivenArguments:
 
 
 _PARTS: Mapping[str, Callable[[Task], Any]] = {
-    "spec": lambda task: task.experiment,
-    "model": lambda task: task.experiment.model,
+    "spec": lambda task: task.spec,
+    "model": lambda task: task.spec.model,
     "parallel": lambda task: task.parallelism,
 }

@@ -205,13 +205,13 @@ _OPTIMIZERS = {"adafactor": "adafactor", "sgd": "sgd", "lion": "lion", "muon": "
 
 
 def foreseen(
-    experiment: Experiment,
+    spec: Experiment,
     zero: Zero | None = None,
     config: Mapping[str, Any] | None = None,
     fsdp: Fsdp | None = None,
 ) -> Foreseen:
     """`config`: DeepSpeed's; None if the program does not use it."""
-    layout: dict[str, Any] = {"engine": "ddp", **of_arguments(experiment)}
+    layout: dict[str, Any] = {"engine": "ddp", **of_arguments(spec)}
     if config is not None:
         layout |= deepspeed_layout(zero, config)
     elif fsdp is not None:
@@ -220,19 +220,19 @@ def foreseen(
             layout["recompute"] = "full"
         if fsdp.offload:
             layout["offload"] = "parameters"
-    return Foreseen(_sequence(experiment), layout)
+    return Foreseen(_sequence(spec), layout)
 
 
-def _sequence(experiment: Experiment) -> dict[str, int]:
+def _sequence(spec: Experiment) -> dict[str, int]:
     """The length of the samples, as TRL, run_clm.py and many scripts name it."""
-    flags = Flags(experiment)
+    flags = Flags(spec)
     found = next(filter(None, map(flags.count, _SEQUENCE)), None)
     return {"sequence": found} if found else {}
 
 
-def of_arguments(experiment: Experiment) -> dict[str, Any]:
+def of_arguments(spec: Experiment) -> dict[str, Any]:
     """What common arguments say: recomputation, attention, optimizer, fused loss."""
-    flags = Flags(experiment)
+    flags = Flags(spec)
     found: dict[str, Any] = {}
     if any(flags.has(name) and flags.text(name).lower() != "false" for name in _RECOMPUTE):
         found["recompute"] = "full"
@@ -249,11 +249,11 @@ def of_arguments(experiment: Experiment) -> dict[str, Any]:
     return found
 
 
-def of_lightning(experiment: Experiment) -> Foreseen:
+def of_lightning(spec: Experiment) -> Foreseen:
     """Lightning's strategy, as LightningCLI and most scripts name it."""
-    flags = Flags(experiment)
+    flags = Flags(spec)
     strategy = (flags.text("trainer.strategy") or flags.text("strategy")).lower()
-    layout: dict[str, Any] = {"engine": "ddp", **of_arguments(experiment)}
+    layout: dict[str, Any] = {"engine": "ddp", **of_arguments(spec)}
     if strategy.startswith("deepspeed"):
         stage = strategy.removeprefix("deepspeed_stage_")[:1]
         layout |= {"engine": "deepspeed", "zero": int(stage) if stage in ("1", "2", "3") else 2}
@@ -276,9 +276,9 @@ _SIZES = ("layers", "hidden", "heads", "kv_heads", "ffn", "vocab")
 _MODES = {"none": "none", "full": "full", "selective": "selective_ops"}
 
 
-def of_torchtitan(experiment: Experiment, config: str) -> Foreseen:
+def of_torchtitan(spec: Experiment, config: str) -> Foreseen:
     """`config`: the name of torchtitan's config, as llama3_8b."""
-    flags = Flags(experiment)
+    flags = Flags(spec)
     mode = flags.text("activation_checkpoint.mode") or "selective"
     name = config.rpartition("/")[2].removesuffix(".toml")
     model: dict[str, Any] = {}
@@ -293,8 +293,8 @@ def of_torchtitan(experiment: Experiment, config: str) -> Foreseen:
         "zero": 3,
         "gradient_sync": "each",
         "recompute": _MODES.get(mode, "selective_ops"),
-        "sequence_parallel": experiment.parallel.tensor > 1,
+        "sequence_parallel": spec.parallel.tensor > 1,
         "compiled": flags.has("compile.enable") or flags.has("training.compile"),
-        "precision": experiment.precision or "bf16",
+        "precision": spec.precision or "bf16",
     }
     return Foreseen(model, layout)

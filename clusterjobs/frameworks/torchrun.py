@@ -22,15 +22,15 @@ class Torchrun(Framework):
     neuron_launchers = ("torchrun",)
 
     def foreseen(
-        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+        self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> Foreseen:
-        return foreseen(experiment)
+        return foreseen(spec)
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
     ) -> Program | None:
-        script = script_of(task.experiment, diagnostics)
-        check_parallel_arguments(task.experiment, diagnostics)
+        script = script_of(task.spec, diagnostics)
+        check_parallel_arguments(task.spec, diagnostics)
         if script is None:
             return None
-        return Program((script, *arguments_of(task.experiment)), is_python=True)
+        return Program((script, *arguments_of(task.spec)), is_python=True)

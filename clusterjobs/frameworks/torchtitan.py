@@ -80,30 +80,30 @@ class Torchtitan(Framework):
     packages = ("torch",)
 
     def foreseen(
-        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+        self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> Foreseen:
         assert isinstance(options, Options)
         titan = options.torchtitan
-        return of_torchtitan(experiment, titan.config or show(titan.config_file or ""))
+        return of_torchtitan(spec, titan.config or show(titan.config_file or ""))
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
     ) -> Program | None:
-        options, experiment = task.options, task.experiment
+        options, spec = task.options, task.spec
         assert isinstance(options, Options)
         titan = options.torchtitan
         _check_config(titan, diagnostics)
-        if experiment.command is not None:
+        if spec.command is not None:
             what = "torchtitan runs a script or its own trainer, not a command"
             diagnostics.problem(("command",), what, "remove it, or write script: train.py")
         overrides = list(_overrides(task))
         origins = {name: diagnostics.describe_key(key) for name, _, key in overrides}
         _check_arguments(task, titan, origins, diagnostics)
-        script = experiment.script
+        script = spec.script
         trainer = (expanding(script),) if script else ("-m", "torchtitan.train")
         derived = (word for name, value, _ in overrides for word in (f"--{name}", *value))
         return Program(
-            (*trainer, *_config(titan), *derived, *arguments_of(experiment)),
+            (*trainer, *_config(titan), *derived, *arguments_of(spec)),
             is_python=True,
             origins={f"--{name}": origin for name, origin in origins.items()},
         )
@@ -120,7 +120,7 @@ def _config(titan: Settings) -> Iterator[Value]:
 
 def _overrides(task: Task) -> Iterator[tuple[str, tuple[Value, ...], Path]]:
     """An override, its value, and the key of the spec that it follows from."""
-    experiment, parallel = task.experiment, task.parallelism
+    spec, parallel = task.spec, task.parallelism
     for key in _DEGREES if _has_sizes(task) else ():
         size = str(getattr(parallel, key))
         yield f"parallelism.{key}_parallel_degree", (size,), ("parallel", key)
@@ -130,18 +130,18 @@ def _overrides(task: Task) -> Iterator[tuple[str, tuple[Value, ...], Path]]:
     if samples := task.samples:
         yield "training.local_batch_size", (str(samples.micro),), ("batch", "micro")
         yield "training.global_batch_size", (str(samples.global_),), ("batch", "global")
-    if experiment.precision in _PRECISIONS:
-        dtype = _PRECISIONS[experiment.precision]
+    if spec.precision in _PRECISIONS:
+        dtype = _PRECISIONS[spec.precision]
         yield "training.mixed_precision_param", (dtype,), ("precision",)
-    if experiment.checkpoints:
-        folder = folder_on_the_node(experiment.checkpoints.path)
+    if spec.checkpoints:
+        folder = folder_on_the_node(spec.checkpoints.path)
         yield "checkpoint.enable", (), ("checkpoints",)
         yield "checkpoint.folder", (folder,), ("checkpoints", "path")
 
 
 def _has_sizes(task: Task) -> bool:
     """Whether the spec decides how the ranks are divided; else the config does."""
-    return task.samples is not None or "parallel" in task.experiment.model_fields_set
+    return task.samples is not None or "parallel" in task.spec.model_fields_set
 
 
 _DEGREES = ("tensor", "pipeline", "context")  # they divide the ranks
@@ -168,17 +168,17 @@ def _check_config(titan: Settings, diagnostics: Diagnostics) -> None:
 def _check_arguments(
     task: Task, titan: Settings, origins: dict[str, str], diagnostics: Diagnostics
 ) -> None:
-    experiment = task.experiment
+    spec = task.spec
     keys = {"module": "module", "config": "config", "job.config_file": "config_file"}
     of_config = {name: diagnostics.describe_key(("torchtitan", key)) for name, key in keys.items()}
     refused = {**origins, **of_config}
-    refuse_arguments(experiment, diagnostics, refused)
+    refuse_arguments(spec, diagnostics, refused)
     known = table("torchtitan-0.2" if titan.config_file else "torchtitan")
-    given = [one for one in given_arguments(experiment) if one.key not in refused]
+    given = [one for one in given_arguments(spec) if one.key not in refused]
     underscored = [one._replace(name=one.key) for one in given]  # tyro takes - and _ alike
     for finding in argument_findings(underscored, known):
         diagnostics.problem(*finding)
-    if experiment.precision == "fp16":
+    if spec.precision == "fp16":
         what = "torchtitan trains in bfloat16 or float32"
         diagnostics.problem(("precision",), what, "precision: bf16")
     _check_data_parallel(task, diagnostics)
@@ -186,7 +186,7 @@ def _check_arguments(
 
 def _check_data_parallel(task: Task, diagnostics: Diagnostics) -> None:
     """Torchtitan asserts that replicas x shards x the other degrees are the world size."""
-    given = {argument.key: argument for argument in given_arguments(task.experiment)}
+    given = {argument.key: argument for argument in given_arguments(task.spec)}
     shards = given.get("parallelism.data_parallel_shard_degree")
     replicas = given.get("parallelism.data_parallel_replicate_degree")
     if not _has_sizes(task):

@@ -28,7 +28,7 @@ class Launched(NamedTuple):
     `has_node_rank`: the spec refers to the node's rank.
     """
 
-    experiment: Experiment
+    spec: Experiment
     nodes: int
     ranks_per_node: int
     ends_by_clock: bool = False

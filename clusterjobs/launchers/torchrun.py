@@ -39,7 +39,7 @@ def check_options(options: "Options", launched: Launched, diagnostics: Diagnosti
 def _check_variables(options: "Options", launched: Launched, diagnostics: Diagnostics) -> None:
     """PET_*: each is an option of torchrun, and a spec has options of its own for some."""
     given = options.model_fields_set
-    for name in launched.experiment.env:
+    for name in launched.spec.env:
         option = name.removeprefix(_PREFIX).lower()
         if not name.startswith(_PREFIX):
             continue
@@ -108,7 +108,7 @@ def _check_restarts(launched: Launched, diagnostics: Diagnostics) -> None:
             "them anew after each restart: the time limit would come first",
             "remove it; restarts: {failure: 3} starts a new attempt instead",
         )
-    if launched.experiment.checkpoints is None:
+    if launched.spec.checkpoints is None:
         diagnostics.problem(
             path,
             "the spec has no checkpoints: a training that is restarted may begin at its first step",

@@ -119,7 +119,7 @@ def formats_of(own: Report | None) -> list[Format]:
 
 
 def _patterns(spec: pathlib.Path) -> Report | None:
-    return SpecFiles(spec).load_points()[0].experiment.report
+    return SpecFiles(spec).load_points()[0].spec.report
 
 
 def _planned(spec: pathlib.Path) -> dict[str, Planned]:
@@ -129,17 +129,18 @@ def _planned(spec: pathlib.Path) -> dict[str, Planned]:
     except InputError:
         return {}
     return {
-        digest_of(job.spec.point.name) if job.spec.point else "": _planned_job(job) for job in jobs
+        digest_of(job.loaded.point.name) if job.loaded.point else "": _planned_job(job)
+        for job in jobs
     }
 
 
 def _planned_job(job: PlannedJob) -> Planned:
-    batch = job.spec.experiment.batch
+    batch = job.loaded.spec.batch
     return Planned(
         job.content,
         job.plan.placement.shape,
         batch.global_ if batch else None,
-        training_of(job.plan, job.spec, job.source.facts, job.texts, True),
+        training_of(job.plan, job.loaded, job.source.facts, job.texts, True),
         job.inputs.sites,
     )
 
@@ -275,7 +276,7 @@ def _read(log: pathlib.Path, job: PlannedJob, folder: pathlib.Path | None) -> Ma
     known = _with_plan(_in_folder(target), planned)
     if not isinstance(planned.job, Unknown):  # without GPUs, ranks are counted
         known = dataclasses.replace(known, gpus=known.gpus or planned.job.layout.gpus)
-    formats = formats_of(job.spec.experiment.report)
+    formats = formats_of(job.loaded.spec.report)
     return run_data(make_run(read_log(blocks_of(log), formats), known))
 
 

@@ -320,7 +320,7 @@ def chosen_log(spec: pathlib.Path, which: str | None) -> ChosenLog:
     Without `which`, the log of the newest job; an error for a sweep with several points.
     """
     loaded, sweep = sweep_jobs(spec)
-    per_node, jobs = loaded.experiment.ranks_per_node, known_jobs()
+    per_node, jobs = loaded.spec.ranks_per_node, known_jobs()
     if sweep:
         job_id, base = _log_of_sweep(sweep, which, sweep.states(jobs))
         return ChosenLog(_lasting(job_id, jobs), base, f"{spec} {which}", per_node, jobs)

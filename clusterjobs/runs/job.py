@@ -107,9 +107,9 @@ class Job:
         self._points = {name: points[name] for name in names}
         self._followed: Followed
         if run.sweep:
-            self._followed = SweepJobs(run.file, sweep_folder(run.experiment), run.indexes)
+            self._followed = SweepJobs(run.file, sweep_folder(run.spec), run.indexes)
         else:
-            logs = logs_folder(run.experiment.logs.path)
+            logs = logs_folder(run.spec.logs.path)
             self._followed = PlainJob(run.name, self.ids[0], logs)
 
     def __repr__(self) -> str:

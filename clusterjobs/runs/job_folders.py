@@ -65,38 +65,38 @@ _LAB_HINT = '; to see those of a lab: eval "$(clusterjobs lab env)"'
 
 def spec_jobs(spec: pathlib.Path, queued: Mapping[str, Queued] | None) -> SpecJobs:
     """The jobs whose plan.json names the spec, and this user's pending jobs of the same name."""
-    experiment = SpecFiles(spec).load().experiment
-    ended = {} if queued is None else ended_jobs(experiment.name)
-    return experiment_jobs(spec.name, experiment, queued, ended)
+    loaded = SpecFiles(spec).load()
+    ended = {} if queued is None else ended_jobs(loaded.spec.name)
+    return jobs_of_spec(spec.name, loaded.spec, queued, ended)
 
 
-def experiment_jobs(
-    spec: str,
-    experiment: Experiment,
+def jobs_of_spec(
+    file: str,
+    spec: Experiment,
     queued: Mapping[str, Queued] | None,
     ended: Mapping[str, str],
     folders_below: Callable[[pathlib.Path], Sequence[JobFolder]] = job_folders,
 ) -> SpecJobs:
-    """The same for a spec that is loaded. `spec`: its file name; `ended`: id -> state."""
-    logs = logs_folder(experiment.logs.path)
+    """The same for a spec that is loaded. `file`: its name; `ended`: id -> state."""
+    logs = logs_folder(spec.logs.path)
     folders = folders_below(logs)
-    own = {one.job_id: one.path for one in folders if one.is_of(experiment.name, spec)}
+    own = {one.job_id: one.path for one in folders if one.is_of(spec.name, file)}
     others = len(folders) - len(own)
     planned = {one.job_id for one in folders if one.plan}
     for job_id, job in (queued or {}).items():
-        is_ours = job.name == experiment.name and job.user_id == os.getuid()
+        is_ours = job.name == spec.name and job.user_id == os.getuid()
         is_here = job.state != "RUNNING" or (logs / job_id).is_dir()  # else in another `logs`
         if is_ours and is_here and job_id not in planned:
             own[job_id] = logs / job_id
-    output = experiment.sbatch.get("output")
+    output = spec.sbatch.get("output")
     pattern = output if isinstance(output, str) else DEFAULT_OUTPUT
     known = {*own, *planned, *(queued or {})}
-    unstarted = unstarted_jobs(experiment.name, pattern, ended, known, on_this_machine)
-    submitted = submissions_of(spec, experiment.name, logs) if queued is not None else ()
+    unstarted = unstarted_jobs(spec.name, pattern, ended, known, on_this_machine)
+    submitted = submissions_of(file, spec.name, logs) if queued is not None else ()
     unstarted |= jobs_with_unmet_needs(submitted, ended, known)
     own |= {job_id: logs / job_id for job_id in unstarted}
     ordered = {job_id: own[job_id] for job_id in sorted(own, key=_numbers)}
-    return SpecJobs(spec, logs, ordered, others, unstarted, submitted)
+    return SpecJobs(file, logs, ordered, others, unstarted, submitted)
 
 
 def submissions_of(file: str, name: str, logs: pathlib.Path) -> tuple[Submission, ...]:

@@ -21,7 +21,7 @@ from clusterjobs.sections.resolve import resolve
 from clusterjobs.sites.folders import SiteFolders, read_site_templates
 from clusterjobs.sites.policy_files import Policies
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.load import BrokenSpecError, Spec
+from clusterjobs.spec.load import BrokenSpecError, LoadedSpec
 from clusterjobs.spec.model import Topic, known_keys
 from clusterjobs.spec.points import Point
 from clusterjobs.spec.sweep import Found, of_points
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def plan_spec(
-    loaded: Spec, source: ClusterSource, policies: Policies, configs: Mapping[str, str]
+    loaded: LoadedSpec, source: ClusterSource, policies: Policies, configs: Mapping[str, str]
 ) -> Plan:
     """The plan. Raises InputError with the problems of code, policies and the spec together.
 
@@ -102,8 +102,8 @@ def load(
     return _plan_points(specs, broken, files, settings, to_write, user, _needs(files, specs))
 
 
-def _needs(files: SpecFiles, points: Sequence[Spec]) -> NeedGraph | None:
-    if not points[0].experiment.needs:
+def _needs(files: SpecFiles, points: Sequence[LoadedSpec]) -> NeedGraph | None:
+    if not points[0].spec.needs:
         return None
     from clusterjobs.runs.needs import read_need_graph  # most specs do not need this
 
@@ -111,7 +111,7 @@ def _needs(files: SpecFiles, points: Sequence[Spec]) -> NeedGraph | None:
 
 
 def _plan_points(
-    specs: Sequence[Spec],
+    specs: Sequence[LoadedSpec],
     broken: Sequence[Problem],
     files: SpecFiles,
     settings: Sequence[str],
@@ -124,7 +124,7 @@ def _plan_points(
     source, policies, configs = cluster.source, Policies(files.site, user), OwnConfigs(files.spec)
     points, found = [], []
     for one in specs:
-        point = one.point or Point(0, one.experiment.name, "", {})
+        point = one.point or Point(0, one.spec.name, "", {})
         try:
             plan = plan_spec(one, source, policies, configs.texts(one))
             points.append(PointPlan(point, plan, configs.content(one)))
@@ -142,7 +142,7 @@ def _plan_points(
         inputs,
         source,
         files.site,
-        specs[0].experiment.sweep,
+        specs[0].spec.sweep,
         needs,
         configs,
         file=files.spec,
@@ -150,7 +150,11 @@ def _plan_points(
 
 
 def render_inputs(
-    loaded: Spec, files: SpecFiles, cluster: ClusterInput, settings: Sequence[str], content: str
+    loaded: LoadedSpec,
+    files: SpecFiles,
+    cluster: ClusterInput,
+    settings: Sequence[str],
+    content: str,
 ) -> Inputs:
     """What the files of a render are made from. `content`: the hash of the first point."""
     return Inputs(
@@ -170,7 +174,7 @@ def read_spec(
     settings: Sequence[str] = (),
     site: SiteFolders | None = None,
     user: User | None = None,
-) -> tuple[Spec, SpecFiles]:
+) -> tuple[LoadedSpec, SpecFiles]:
     """Read the spec with what is below it. Raises InputError with all problems of single values,
     and with those of the plan that do not depend on them."""
     files = SpecFiles(spec, site)
@@ -201,9 +205,9 @@ def _further_problems(
     return ()
 
 
-def cluster_of(loaded: Spec, files: SpecFiles) -> ClusterInput:
+def cluster_of(loaded: LoadedSpec, files: SpecFiles) -> ClusterInput:
     """The cluster that the spec names. Raises InputError."""
-    return files.cluster(loaded.experiment.cluster, loaded.source.locate(("cluster",)))
+    return files.cluster(loaded.spec.cluster, loaded.source.locate(("cluster",)))
 
 
 def _named(file: tuple[str, str]) -> tuple[str, str]:

@@ -11,13 +11,13 @@ from clusterjobs.counted import counted
 from clusterjobs.errors import InputError, Problem, in_order
 from clusterjobs.runs.spec_files import SpecFiles
 from clusterjobs.sites.folders import shown_name
-from clusterjobs.spec.load import Spec
+from clusterjobs.spec.load import LoadedSpec
 from clusterjobs.spec.need_graph import NeedGraph, NeedingSpec, SpecNeed, need_problems
 from clusterjobs.spec.need_references import KEY, CircleError
 from clusterjobs.yaml.document import dotted
 
 
-def read_need_graph(files: SpecFiles, points: Sequence[Spec]) -> NeedGraph:
+def read_need_graph(files: SpecFiles, points: Sequence[LoadedSpec]) -> NeedGraph:
     """The spec with all that it needs. `points`: what `files` gave.
 
     Raises InputError with all problems of the needs, and of the specs that they name.
@@ -37,14 +37,14 @@ class _Reading:
         self.problems: list[Problem] = []
         self._broken: set[str] = set()
 
-    def add(self, files: SpecFiles, points: Sequence[Spec]) -> None:
+    def add(self, files: SpecFiles, points: Sequence[LoadedSpec]) -> None:
         """The spec, after all that it needs."""
         needs = tuple(self._needs(files, points[0]))
         file = shown_name(files.spec)
         self.specs[files.identity] = NeedingSpec(file, files.identity, tuple(points), needs)
 
-    def _needs(self, files: SpecFiles, loaded: Spec) -> Iterator[SpecNeed]:
-        for index, need in enumerate(loaded.experiment.needs):
+    def _needs(self, files: SpecFiles, loaded: LoadedSpec) -> Iterator[SpecNeed]:
+        for index, need in enumerate(loaded.spec.needs):
             key = "spec" if need.spec else "job"
             where = loaded.source.locate((KEY, index, key))
             if need.spec is None:
@@ -132,7 +132,7 @@ def _row(start: str, on: str, spec: NeedingSpec, end: str = "") -> tuple[str, ..
 
 def _facts(spec: NeedingSpec) -> tuple[str, str, str]:
     """Nodes, points, and the time limit, of each point."""
-    experiments = [point.experiment for point in spec.points]
+    experiments = [point.spec for point in spec.points]
     limits = dict.fromkeys(one.time_limit or "the partition's" for one in experiments)
     points = str(len(experiments)) if spec.is_sweep else ""
     return _range([one.nodes for one in experiments]), points, ", ".join(limits)
@@ -193,13 +193,13 @@ def graph_data(graph: NeedGraph) -> dict[str, Any]:
 
 
 def _spec_data(graph: NeedGraph, spec: NeedingSpec) -> dict[str, Any]:
-    experiments = [point.experiment for point in spec.points]
+    experiments = [point.spec for point in spec.points]
     return {
         "spec": spec.file,
-        "name": spec.spec.experiment.name,
+        "name": spec.loaded.spec.name,
         "nodes": max(one.nodes for one in experiments),
         "points": len(experiments) if spec.is_sweep else None,
-        "time_limit": spec.spec.experiment.time_limit,
+        "time_limit": spec.loaded.spec.time_limit,
         "needs": [_need_data(graph, need) for need in spec.needs],
     }
 

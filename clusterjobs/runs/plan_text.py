@@ -35,7 +35,7 @@ _Row = tuple[str, str | int, str]
 
 def _merged(run: Run) -> list[Value]:
     """The values from defaults, from files that the spec extends, and from `--set`."""
-    return [one for one in single_values(run.spec.merged) if one.role != "spec"]
+    return [one for one in single_values(run.loaded.merged) if one.role != "spec"]
 
 
 def _sections(plan: Plan) -> list[tuple[str, list[_Row]]]:

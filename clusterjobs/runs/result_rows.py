@@ -41,7 +41,7 @@ def sweep_of(spec: pathlib.Path) -> SweepData:
             raise one_problem(f"{spec} is no folder of a sweep", hint=hint)
         return folder_sweep(folder).with_states(ask_queue())
     points = SpecFiles(spec).load_points()
-    if points[0].experiment.sweep is None:
+    if points[0].spec.sweep is None:
         hint = f"only the points of a sweep have results: see clusterjobs status {spec}"
         raise one_problem(f"{spec} has no sweep", hint=hint)
     return spec_sweep(spec, points).with_states(ask_queue())

@@ -22,7 +22,7 @@ from clusterjobs.sections.render import Inputs, Script, joined_outputs, render_s
 from clusterjobs.sites.folders import SiteFolders
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.sweep import Sweep
-from clusterjobs.spec.load import Spec
+from clusterjobs.spec.load import LoadedSpec
 from clusterjobs.spec.references import as_text
 from clusterjobs.spec.sweep import Found, of_points
 
@@ -116,7 +116,7 @@ class Run:
     spec's.
     """
 
-    specs: tuple[Spec, ...]
+    specs: tuple[LoadedSpec, ...]
     points: tuple[PointPlan, ...]
     inputs: Inputs
     source: ClusterSource
@@ -139,14 +139,14 @@ class Run:
         return self.points[0].plan
 
     @property
-    def spec(self) -> Spec:
+    def loaded(self) -> LoadedSpec:
         """That of the first point."""
         return self.specs[0]
 
     @property
-    def experiment(self) -> Experiment:
+    def spec(self) -> Experiment:
         """That of the first point: for what no point may change."""
-        return self.specs[0].experiment
+        return self.specs[0].spec
 
     @property
     def name(self) -> str:
@@ -228,7 +228,7 @@ class Run:
             held, hint = "has no effect: each point is a job of its own", "remove it"
         limits = {"max_running": self.sweep.max_running, "max_failed": self.sweep.max_failed}
         for key, limit in limits.items():
-            where = self.spec.source.locate(("sweep", key))
+            where = self.loaded.source.locate(("sweep", key))
             if limit and where:
                 yield Problem(f"{key}: {limit} {held}", where, f"sweep.{key}", hint, warning=True)
 

@@ -35,7 +35,7 @@ from clusterjobs.sites.folders import (
 from clusterjobs.sites.values import load_site
 from clusterjobs.spec.defaults import KEY, BaseFile, Queues
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.load import Below, Spec, load_points, load_spec
+from clusterjobs.spec.load import Below, LoadedSpec, load_points, load_spec
 from clusterjobs.spec.model import SpecModel, known_keys
 from clusterjobs.spec.need_references import NeededValues, Step, check_circle
 from clusterjobs.text import marked, show
@@ -73,12 +73,12 @@ class SpecFiles:
         self._needed = needed or NeededFiles()
         self._clusters: dict[str, ClusterInput] = {}
 
-    def load(self, settings: Sequence[str] = ()) -> Spec:
+    def load(self, settings: Sequence[str] = ()) -> LoadedSpec:
         """The spec merged with what is below it; the first point of a sweep. Raises InputError."""
         below = self._below()
         return load_spec(self.text, shown_name(self.spec), option_models(), settings, below)
 
-    def load_points(self, settings: Sequence[str] = ()) -> tuple[Spec, ...]:
+    def load_points(self, settings: Sequence[str] = ()) -> tuple[LoadedSpec, ...]:
         """The same for each point of a sweep. Raises InputError with the problems of all points."""
         below = self._below()
         return load_points(self.text, shown_name(self.spec), option_models(), settings, below)
@@ -129,7 +129,7 @@ class SpecFiles:
             self._needed.way = before
 
     @functools.cached_property
-    def points(self) -> tuple[Spec, ...]:
+    def points(self) -> tuple[LoadedSpec, ...]:
         """The points without settings, or the one spec, read once. Raises InputError."""
         return self.load_points()
 
@@ -230,16 +230,16 @@ class OwnConfigs:
         self._folder = spec.parent
         self._texts: dict[object, Mapping[str, str]] = {}
 
-    def texts(self, loaded: Spec) -> Mapping[str, str]:
+    def texts(self, loaded: LoadedSpec) -> Mapping[str, str]:
         """Name -> text of those found on this machine. Raises InputError if one is unreadable."""
         names = config_files(loaded)
-        key = (loaded.experiment.workdir, names)
+        key = (loaded.spec.workdir, names)
         if key not in self._texts:
-            workdir = on_this_machine(self._folder / show(loaded.experiment.workdir or "."))
+            workdir = on_this_machine(self._folder / show(loaded.spec.workdir or "."))
             self._texts[key] = _read(names, (self._folder, workdir))
         return self._texts[key]
 
-    def content(self, loaded: Spec) -> str:
+    def content(self, loaded: LoadedSpec) -> str:
         """The content hash of a spec or point."""
         options = type(loaded.options) if loaded.options else None
         return content_hash(loaded.expanded, self.texts(loaded), options)

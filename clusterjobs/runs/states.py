@@ -25,7 +25,7 @@ from clusterjobs.runs.submissions import NeededJob, Submission, has_token, read_
 from clusterjobs.runs.submit.lock import sweep_folder
 from clusterjobs.runs.unstarted import why_never_started
 from clusterjobs.slurm.queue import Queued, by_id
-from clusterjobs.spec.load import Spec
+from clusterjobs.spec.load import LoadedSpec
 
 COMPLETED, RUNNING, PENDING = "completed", "running", "pending"
 FAILED, CANCELLED, LOST = "failed", "cancelled", "lost"
@@ -331,12 +331,14 @@ class SweepJobs(NamedTuple):
         return None
 
 
-def sweep_jobs(spec: pathlib.Path, settings: Sequence[str] = ()) -> tuple[Spec, SweepJobs | None]:
+def sweep_jobs(
+    spec: pathlib.Path, settings: Sequence[str] = ()
+) -> tuple[LoadedSpec, SweepJobs | None]:
     """The spec, or its first point, and its sweep, if it has one. Raises InputError."""
     specs = SpecFiles(spec).load_points(settings)
     if specs[0].point is None:
         return specs[0], None
-    folder = sweep_folder(specs[0].experiment)
+    folder = sweep_folder(specs[0].spec)
     points = {one.point.name: one.point.index for one in specs if one.point}
     former = {
         name: int(name.partition("-")[0])

@@ -26,7 +26,7 @@ from clusterjobs.sites.prices import Nodes
 from clusterjobs.slurm.time import seconds_of
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.model import Model
-from clusterjobs.spec.load import Spec
+from clusterjobs.spec.load import LoadedSpec
 from clusterjobs.text import show
 from clusterjobs.yaml.document import Path
 
@@ -62,43 +62,43 @@ class Length(NamedTuple):
         return max(1, math.ceil(samples / batch))
 
 
-def length_of(experiment: Experiment) -> Length | None:
+def length_of(spec: Experiment) -> Length | None:
     """The length; None if it is unknown. `training` wins over the arguments."""
-    training = getattr(experiment, "training", None)
+    training = getattr(spec, "training", None)
     if training is not None:
         return Length(training.tokens, training.samples, training.steps, "training")
-    return length_in_arguments(experiment)
+    return length_in_arguments(spec)
 
 
-def length_in_arguments(experiment: Experiment) -> Length | None:
+def length_in_arguments(spec: Experiment) -> Length | None:
     """The length that the program's arguments say; None if they say none."""
-    if found := _argument(experiment, _TOKENS):
+    if found := _argument(spec, _TOKENS):
         return Length(found[1], None, None, f"args.{found[0]}")
-    if found := _argument(experiment, _SAMPLES):
+    if found := _argument(spec, _SAMPLES):
         return Length(None, found[1], None, f"args.{found[0]}")
-    if found := _argument(experiment, _STEPS):
+    if found := _argument(spec, _STEPS):
         return Length(None, None, found[1], f"args.{found[0]}")
     return None
 
 
-def save_steps(experiment: Experiment) -> int | None:
+def save_steps(spec: Experiment) -> int | None:
     """Steps between two checkpoints; None if it is unknown, or if the interval is no number."""
-    found = _argument(experiment, _SAVES)
+    found = _argument(spec, _SAVES)
     return int(found[1]) if found and found[1] >= 1 else None
 
 
-def steps_argument(experiment: Experiment) -> tuple[Path, str] | None:
+def steps_argument(spec: Experiment) -> tuple[Path, str] | None:
     """The path of the argument that decides the length, and what it counts."""
     for names, unit in ((_TOKENS, "tokens"), (_SAMPLES, "samples"), (_STEPS, "steps")):
-        for one in given_arguments(experiment):
+        for one in given_arguments(spec):
             if one.key in names:
                 return one.path, unit
     return None
 
 
-def _argument(experiment: Experiment, names: Sequence[str]) -> tuple[str, float] | None:
+def _argument(spec: Experiment, names: Sequence[str]) -> tuple[str, float] | None:
     """The first of these arguments that has a positive number, as the spec names it."""
-    written = {one.key: one for one in given_arguments(experiment)}
+    written = {one.key: one for one in given_arguments(spec)}
     for name in names:
         with contextlib.suppress(KeyError, ValueError, IndexError):
             number = float(written[name].texts[0])
@@ -121,26 +121,26 @@ _GATED_MULTIPLE = 64  # Megatron's default width of a gated feed-forward part: 8
 
 
 def model_and_layout(
-    plan: Plan, spec: Spec, texts: Mapping[str, str]
+    plan: Plan, loaded: LoadedSpec, texts: Mapping[str, str]
 ) -> tuple[ModelShape, Layout] | str:
     """Both, or what is unknown. `texts` as in `sections.resolve.resolve`."""
-    framework = FRAMEWORKS[spec.experiment.framework]
-    experiment, found = foreseen_of(spec, texts)
+    framework = FRAMEWORKS[loaded.spec.framework]
+    spec, found = foreseen_of(loaded, texts)
     if "engine" not in found.layout:
-        return f"nothing is predicted for framework: {show(spec.experiment.framework)}"
-    in_file = _in_file(spec.experiment, texts)
-    if in_file and not _writes_sequence(spec.experiment.model) and _decides_sequence(found):
+        return f"nothing is predicted for framework: {show(loaded.spec.framework)}"
+    in_file = _in_file(loaded.spec, texts)
+    if in_file and not _writes_sequence(loaded.spec.model) and _decides_sequence(found):
         # The file has the longest sequence that the model takes; few trainings are that long.
         sequence = found.model.get("sequence")
         if sequence is None:
             return f"{NO_SEQUENCE}: {in_file.sequence} is the longest that the model takes"
-        assert experiment.model
-        model = experiment.model.model_copy(update={"sequence": sequence})
-        experiment = experiment.model_copy(update={"model": model})
-    shape = _shape(experiment.model, in_file, found, plan)
+        assert spec.model
+        model = spec.model.model_copy(update={"sequence": sequence})
+        spec = spec.model_copy(update={"model": model})
+    shape = _shape(spec.model, in_file, found, plan)
     if isinstance(shape, str):
         return shape
-    layout = _layout(plan, experiment, found, framework)
+    layout = _layout(plan, spec, found, framework)
     return layout if isinstance(layout, str) else (shape, layout)
 
 
@@ -153,17 +153,17 @@ def _decides_sequence(found: Foreseen) -> bool:
     return found.layout["engine"] in ("ddp", "fsdp", "deepspeed", "horovod", "jax")
 
 
-def foreseen_of(spec: Spec, texts: Mapping[str, str]) -> tuple[Experiment, Foreseen]:
-    """The experiment with the numbers of all config files, and what the framework says."""
-    framework, silent = FRAMEWORKS[spec.experiment.framework], Diagnostics(spec.source)
-    own = texts_of_the_framework(spec, texts)
-    experiment = with_model_config(spec.experiment, texts, silent)
-    experiment = framework.completed(experiment, spec.options, own, silent)
-    return experiment, framework.foreseen(experiment, spec.options, own)
+def foreseen_of(loaded: LoadedSpec, texts: Mapping[str, str]) -> tuple[Experiment, Foreseen]:
+    """The spec with the numbers of all config files, and what the framework says."""
+    framework, silent = FRAMEWORKS[loaded.spec.framework], Diagnostics(loaded.source)
+    own = texts_of_the_framework(loaded, texts)
+    spec = with_model_config(loaded.spec, texts, silent)
+    spec = framework.completed(spec, loaded.options, own, silent)
+    return spec, framework.foreseen(spec, loaded.options, own)
 
 
-def _in_file(experiment: Experiment, texts: Mapping[str, str]) -> ModelShape | None:
-    names = config_of(experiment.model)
+def _in_file(spec: Experiment, texts: Mapping[str, str]) -> ModelShape | None:
+    names = config_of(spec.model)
     return shape_in_text(names[0], texts[names[0]]) if names and names[0] in texts else None
 
 
@@ -228,15 +228,13 @@ def _usual_ffn(hidden: int, gated: bool) -> int:
 # ------------------------------------------------------------------ the layout
 
 
-def _layout(
-    plan: Plan, experiment: Experiment, found: Foreseen, framework: Framework
-) -> Layout | str:
+def _layout(plan: Plan, spec: Experiment, found: Foreseen, framework: Framework) -> Layout | str:
     shape, sizes, batch = plan.placement.shape, plan.parallelism, plan.batch
     if batch is None:
         return "the batch size is unknown"
     fields: dict[str, Any] = {
         "sequence_parallel": sizes.sequence and sizes.tensor > 1,
-        "precision": _precision(experiment),
+        "precision": _precision(spec),
         **found.layout,
     }
     per_node = shape.gpus_per_node or shape.ranks_per_node  # without GPUs, ranks are counted
@@ -256,9 +254,9 @@ def _layout(
     )
 
 
-def _precision(experiment: Experiment) -> str:
+def _precision(spec: Experiment) -> str:
     """Mixed precision in bf16, if a script decides it itself: fp32 alone is rare on these GPUs."""
-    return experiment.precision or "bf16"
+    return spec.precision or "bf16"
 
 
 HINTS = {
@@ -285,7 +283,7 @@ class Training(NamedTuple):
 
 def training_of(
     plan: Plan,
-    spec: Spec,
+    loaded: LoadedSpec,
     facts: ClusterFacts,
     texts: Mapping[str, str],
     with_cpus: bool = False,
@@ -294,7 +292,7 @@ def training_of(
 
     `with_cpus`: a rank without a GPU counts as one.
     """
-    described = model_and_layout(plan, spec, texts)
+    described = model_and_layout(plan, loaded, texts)
     if isinstance(described, str):
         return Unknown(described, HINTS.get(described.partition(":")[0], ""))
     model, layout = described
@@ -303,18 +301,18 @@ def training_of(
     if gpu is None:
         return _unknown_gpu(placement.node_type)
     limit = plan.job.time_limit
-    said = foreseen_of(spec, texts)[1]
+    said = foreseen_of(loaded, texts)[1]
     return Training(
         model,
         layout,
         gpu,
         Network(placement.node_type.network_gbps or 0.0, placement.fabric),
         nodes_of(plan, facts),
-        length_of(spec.experiment) or _length_in(said),
-        save_steps(spec.experiment) or said.save_steps,
+        length_of(loaded.spec) or _length_in(said),
+        save_steps(loaded.spec) or said.save_steps,
         seconds_of(limit) if limit else None,
         disk_rate=_disk_rate(plan, facts),
-        software=show(spec.experiment.framework),
+        software=show(loaded.spec.framework),
     )
 
 

@@ -10,33 +10,33 @@ from typing import NamedTuple
 
 from clusterjobs.errors import Problem
 from clusterjobs.script.site.templates import SiteFile, at
-from clusterjobs.spec.load import Spec
+from clusterjobs.spec.load import LoadedSpec
 from clusterjobs.yaml.document import Path, dotted, look_at
 
 
-def code_problems(spec: Spec) -> tuple[Problem, ...]:
+def code_problems(loaded: LoadedSpec) -> tuple[Problem, ...]:
     """Problems of the `setup` lines; none if this machine has no bash."""
-    experiment = spec.experiment
-    code = {("setup",): experiment.setup, ("software", "setup"): experiment.software.setup}
+    spec = loaded.spec
+    code = {("setup",): spec.setup, ("software", "setup"): spec.software.setup}
     return tuple(
-        _problem(spec, path, found)
+        _problem(loaded, path, found)
         for path, lines in code.items()
         if lines and (found := bash_complaint("\n".join(lines)))
     )
 
 
-def _problem(spec: Spec, path: Path, said: Complaint) -> Problem:
+def _problem(loaded: LoadedSpec, path: Path, said: Complaint) -> Problem:
     """At the lines of the file that bash cannot read alone, if several files have lines."""
     files: dict[str, list[int]] = {}
-    written = look_at(spec.merged.data, path)
+    written = look_at(loaded.merged.data, path)
     for index in range(len(written)) if isinstance(written, list) else ():
-        files.setdefault(spec.source.locate((*path, index)).file, []).append(index)
+        files.setdefault(loaded.source.locate((*path, index)).file, []).append(index)
     for indexes in files.values() if len(files) > 1 else ():
         if of_file := bash_complaint("\n".join(str(written[index]) for index in indexes)):
             path, said = (*path, indexes[0]), of_file
             break
     return Problem(
-        f"bash cannot read it: {said}", spec.source.locate(path), dotted(path), CODE_HINT
+        f"bash cannot read it: {said}", loaded.source.locate(path), dotted(path), CODE_HINT
     )
 
 

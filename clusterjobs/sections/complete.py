@@ -17,7 +17,7 @@ from clusterjobs.sections.model.plan import plan_batch, plan_parallelism
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.environment import Forced, SiteValue
 from clusterjobs.spec.known_references import AFTER_THE_PLAN
-from clusterjobs.spec.load import Spec
+from clusterjobs.spec.load import LoadedSpec
 from clusterjobs.spec.model import SpecModel
 from clusterjobs.text import DerivedValue, Text, replaced
 from clusterjobs.yaml.document import Path
@@ -57,7 +57,7 @@ def find_launcher(context: Context, framework: Framework | None) -> Launcher:
     return default
 
 
-def find_launcher_options(context: Context, loaded: Spec) -> LauncherOptions | None:
+def find_launcher_options(context: Context, loaded: LoadedSpec) -> LauncherOptions | None:
     """The launcher's own options, with their defaults if the spec has none.
 
     Those of another launcher are a problem in a spec.

@@ -26,7 +26,7 @@ from clusterjobs.sections.plan import (
     SweepJob,
 )
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.load import Spec
+from clusterjobs.spec.load import LoadedSpec
 
 
 class Context:
@@ -60,8 +60,8 @@ class Context:
     roles: tuple[Role, ...]
     files: Files
 
-    def __init__(self, loaded: Spec, facts: ClusterFacts, texts: Mapping[str, str]) -> None:
-        self.spec, self.options = loaded.experiment, loaded.options
+    def __init__(self, loaded: LoadedSpec, facts: ClusterFacts, texts: Mapping[str, str]) -> None:
+        self.spec, self.options = loaded.spec, loaded.options
         self.facts, self.texts = facts, texts
         self.diagnostics, self.provenance = Diagnostics(loaded.source), Provenance()
         self.diagnostics.add(loaded.notes)

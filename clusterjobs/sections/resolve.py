@@ -17,12 +17,12 @@ from clusterjobs.sections.context import Context
 from clusterjobs.sections.model.config import config_of
 from clusterjobs.sections.order import CHECKS, CHECKS_OF_THE_SPEC, SECTIONS, Section
 from clusterjobs.sections.plan import Plan
-from clusterjobs.spec.load import Spec
+from clusterjobs.spec.load import LoadedSpec
 
 _NO_TEXTS: Mapping[str, str] = {}
 
 
-def resolve(loaded: Spec, facts: ClusterFacts, texts: Mapping[str, str] = _NO_TEXTS) -> Plan:
+def resolve(loaded: LoadedSpec, facts: ClusterFacts, texts: Mapping[str, str] = _NO_TEXTS) -> Plan:
     """Make the plan. Raises InputError with all problems, warnings included.
 
     `texts`: the program's own config files (`config_files`) that were found.
@@ -56,16 +56,16 @@ def _plan(context: Context, section: Section) -> None:
         check(context)
 
 
-def config_files(loaded: Spec) -> tuple[str, ...]:
+def config_files(loaded: LoadedSpec) -> tuple[str, ...]:
     """The program's own config files that the plan can use, relative to `workdir`."""
-    return (*_of_the_framework(loaded), *config_of(loaded.experiment.model))
+    return (*_of_the_framework(loaded), *config_of(loaded.spec.model))
 
 
-def texts_of_the_framework(loaded: Spec, texts: Mapping[str, str]) -> Mapping[str, str]:
+def texts_of_the_framework(loaded: LoadedSpec, texts: Mapping[str, str]) -> Mapping[str, str]:
     """Without the file of `model: {config: ...}`, which no framework reads."""
     return {name: texts[name] for name in _of_the_framework(loaded) if name in texts}
 
 
-def _of_the_framework(loaded: Spec) -> tuple[str, ...]:
-    framework = FRAMEWORKS.get(loaded.experiment.framework)
+def _of_the_framework(loaded: LoadedSpec) -> tuple[str, ...]:
+    framework = FRAMEWORKS.get(loaded.spec.framework)
     return framework.config_files(loaded.options) if framework else ()

@@ -16,7 +16,7 @@ from clusterjobs.sections.plan import Plan
 from clusterjobs.sites.policy import Limits, Rule, Selection, SiteRule
 from clusterjobs.slurm.time import seconds_of
 from clusterjobs.spec.keys.container import spellings
-from clusterjobs.spec.load import Spec
+from clusterjobs.spec.load import LoadedSpec
 from clusterjobs.spec.references import as_text
 from clusterjobs.text import Text, show
 from clusterjobs.yaml.document import Path, dotted
@@ -57,7 +57,7 @@ class JobValues:
     `default_queue`: Slurm's, of jobs that name none; "" if unknown.
     """
 
-    spec: Spec
+    loaded: LoadedSpec
     plan: Plan | None
     cluster: str
     user: User
@@ -67,8 +67,8 @@ class JobValues:
     def queues(self) -> tuple[str, ...]:
         """The planned one, and Slurm's default if the script names none; empty if unknown."""
         if self.plan is None:
-            planned = self.spec.experiment.queue
-            is_named = self.spec.experiment.sbatch.get("partition") is not False
+            planned = self.loaded.spec.queue
+            is_named = self.loaded.spec.sbatch.get("partition") is not False
         else:
             planned = self.plan.placement.partition
             is_named = any(one.name == "partition" for one in self.plan.job.directives)
@@ -78,7 +78,7 @@ class JobValues:
     @functools.cached_property
     def usage(self) -> Usage:
         """Nodes, GPUs and time."""
-        wanted = self.spec.experiment
+        wanted = self.loaded.spec
         if self.plan is None:
             return Usage(wanted.nodes, wanted.gpus_per_node, wanted.time_limit)
         placement = self.plan.placement
@@ -131,11 +131,11 @@ class JobValues:
         return values
 
     def _dumped(self, exclude_unset: bool) -> dict[str, Any]:
-        models = filter(None, (self.spec.experiment, self.spec.options))
+        models = filter(None, (self.loaded.spec, self.loaded.options))
         found: dict[str, Any] = {}
         for model in models:
             found |= model.model_dump(by_alias=True, exclude_unset=exclude_unset)
-        for launcher, model in self.spec.launcher_options.items():
+        for launcher, model in self.loaded.launcher_options.items():
             found[launcher] = model.model_dump(by_alias=True, exclude_unset=exclude_unset)
         return found
 
@@ -209,7 +209,7 @@ def check_policies(rules: Iterable[SiteRule], job: JobValues) -> tuple[Problem, 
 
 def _problem(one: SiteRule, violation: _Violation, job: JobValues) -> Problem:
     rule, where = one
-    path, source = violation.path, job.spec.source
+    path, source = violation.path, job.loaded.source
     reason = "" if violation.at_key else job.reason(path)
     return Problem(
         f"{violation.what} (derived: {reason})" if reason else violation.what,
@@ -236,7 +236,7 @@ def _is_selected(selection: Selection, job: JobValues, exempts: bool) -> bool:
         (selection.clusters, [job.cluster]),
         (selection.groups, job.user.groups),
         (selection.users, [job.user.name]),
-        (selection.frameworks, [job.spec.experiment.framework]),
+        (selection.frameworks, [job.loaded.spec.framework]),
     ]
     if selection.queues:
         if not job.queues:
@@ -372,7 +372,7 @@ def _check_images(
 
 
 def _check_preflight(wanted: tuple[str, ...], job: JobValues) -> Iterator[_Violation]:
-    preflight, path = job.spec.experiment.preflight, ("preflight",)
+    preflight, path = job.loaded.spec.preflight, ("preflight",)
     if preflight is None:
         yield _Violation(path, "the nodes are not checked: add `preflight: true`")
     elif preflight.checks is not None:

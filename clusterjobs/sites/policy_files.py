@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from clusterjobs.sections.plan import Plan
     from clusterjobs.sites.policy import SiteRule
     from clusterjobs.sites.policy_check import User
-    from clusterjobs.spec.load import Spec
+    from clusterjobs.spec.load import LoadedSpec
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,9 @@ class Policies:
     site: SiteFolders
     user: User | None = None
 
-    def check(self, spec: Spec, plan: Plan | None, cluster: ClusterFacts) -> tuple[Problem, ...]:
+    def check(
+        self, loaded: LoadedSpec, plan: Plan | None, cluster: ClusterFacts
+    ) -> tuple[Problem, ...]:
         """The rules that the job breaks, and the problems of the policies themselves.
 
         `plan` is None if the job could not be planned.
@@ -44,7 +46,7 @@ class Policies:
             return ()
         from clusterjobs.sites.policy_check import JobValues, check_policies
 
-        job = JobValues(spec, plan, cluster.name, self._supposed_user, cluster.default_partition)
+        job = JobValues(loaded, plan, cluster.name, self._supposed_user, cluster.default_partition)
         return check_policies(rules, job)
 
     @functools.cached_property  # a sweep has many points

@@ -58,7 +58,7 @@ def remaining_experiment(
         data = _without(data, {problem.path for problem in problems})
         found: list[Problem] = []
         valid = validate({"name": "unnamed", **data}, source, option_models, found)
-        if valid.experiment and not found:
+        if valid.spec and not found:
             return valid
         problems = found
     return None
@@ -102,8 +102,8 @@ class Below(NamedTuple):
     read_need: NeedReader = no_needs
 
 
-class Spec(NamedTuple):
-    """A loaded spec: the experiment, its framework's options, and the origin of each value.
+class LoadedSpec(NamedTuple):
+    """A spec as it was loaded: its keys, its framework's options, and the origin of each value.
 
     `launcher_options` are those of every launcher that the spec has options of, by its name.
     `layers` are what was merged, without `--set`; `merged` is before references were expanded, and
@@ -111,7 +111,7 @@ class Spec(NamedTuple):
     warnings.
     """
 
-    experiment: Experiment
+    spec: Experiment
     options: SpecModel | None
     source: Source
     merged: Merged
@@ -135,7 +135,10 @@ class BrokenSpecError(InputError):
     """
 
     def __init__(
-        self, problems: Iterable[Problem], rest: Spec | None, points: Iterable[Spec] = ()
+        self,
+        problems: Iterable[Problem],
+        rest: LoadedSpec | None,
+        points: Iterable[LoadedSpec] = (),
     ) -> None:
         super().__init__(problems)
         self.rest, self.points = rest, tuple(points)
@@ -147,7 +150,7 @@ def load_spec(
     option_models: OptionModels,
     settings: Sequence[str] = (),
     below: Below | None = None,
-) -> Spec:
+) -> LoadedSpec:
     """Read a spec. `option_models` has the keys of each framework; `settings` are `--set` items.
 
     Raises InputError for the YAML and the layers, and BrokenSpecError with all problems of the
@@ -163,7 +166,7 @@ def load_points(
     option_models: OptionModels,
     settings: Sequence[str] = (),
     below: Below | None = None,
-) -> tuple[Spec, ...]:
+) -> tuple[LoadedSpec, ...]:
     """The points of a spec, each a spec of its own; the one spec if it has no sweep.
 
     Raises as `load_spec`, with the problems of all points.
@@ -201,10 +204,10 @@ def _without_unset_sweep(found: Layered) -> Layered:
     return found._replace(merged=found.merged._replace(data=kept))
 
 
-def _spec(valid: Validated, found: Layered) -> Spec:
-    assert valid.experiment is not None
-    return Spec(
-        valid.experiment,
+def _spec(valid: Validated, found: Layered) -> LoadedSpec:
+    assert valid.spec is not None
+    return LoadedSpec(
+        valid.spec,
         valid.options,
         found.merged.source,
         found.merged,
@@ -226,7 +229,7 @@ class _Read:
         self._selection, self._found, self._option_models = selection, found, option_models
         self.merged, self._read_need = found.merged, read_need
 
-    def plain(self) -> Spec:
+    def plain(self) -> LoadedSpec:
         """The spec without a sweep."""
         return self._validated(self._found, self._found.merged.data)
 
@@ -236,7 +239,7 @@ class _Read:
         data: dict[str, Any],
         sweep: Sweep | None = None,
         needs_rest: bool = True,
-    ) -> Spec:
+    ) -> LoadedSpec:
         """The spec of data whose references are not expanded. Raises BrokenSpecError.
 
         `needs_rest`: with what is left without the wrong values, which takes time.
@@ -246,7 +249,7 @@ class _Read:
         data = expand_references(data, source, problems, read_need=self._read_need, options=options)
         wanted = {**data, KEY: sweep} if sweep else data
         valid = validate(wanted, source, self._option_models, problems)
-        if problems or valid.experiment is None:
+        if problems or valid.spec is None:
             remaining = needs_rest and remaining_experiment(
                 wanted, problems, source, self._option_models
             )
@@ -254,7 +257,7 @@ class _Read:
             raise BrokenSpecError(in_order(problems), rest)
         return _spec(valid, found)._replace(expanded=data)
 
-    def points(self, first_only: bool = False) -> tuple[Spec, ...]:
+    def points(self, first_only: bool = False) -> tuple[LoadedSpec, ...]:
         """The spec of each point, or only of the first. Raises BrokenSpecError."""
         from clusterjobs.spec.sweep import (  # most specs have no sweep
             common_problems,
@@ -268,7 +271,7 @@ class _Read:
         except InputError as error:
             raise BrokenSpecError(in_order([*error.problems, *self._others()]), None) from None
         points = swept.points[:1] if first_only else swept.points
-        specs: list[Spec] = []
+        specs: list[LoadedSpec] = []
         wrong: list[Found] = []
         rest = None
         for point, settings in points:
@@ -296,7 +299,7 @@ class _Read:
 
     def _point(
         self, swept: SweptSpec, point: Point, settings: Sequence[Setting], needs_rest: bool
-    ) -> Spec:
+    ) -> LoadedSpec:
         found, sweep = self._with(settings), swept.sweep
         notes = [*swept.notes]
         own = {"name": point.name, "label": point.label, "index": point.index}

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from clusterjobs.counted import counted
 from clusterjobs.errors import Location, Problem
 from clusterjobs.spec.keys.needs import Need
-from clusterjobs.spec.load import Spec
+from clusterjobs.spec.load import LoadedSpec
 from clusterjobs.spec.need_references import KEY
 from clusterjobs.yaml.document import dotted
 
@@ -29,22 +29,22 @@ class NeedingSpec(NamedTuple):
 
     file: str
     identity: str
-    points: tuple[Spec, ...]
+    points: tuple[LoadedSpec, ...]
     needs: tuple[SpecNeed, ...]
 
     @property
-    def spec(self) -> Spec:
+    def loaded(self) -> LoadedSpec:
         """The spec without a sweep, else its first point."""
         return self.points[0]
 
     @property
     def is_sweep(self) -> bool:
-        return self.spec.experiment.sweep is not None
+        return self.loaded.spec.sweep is not None
 
     @property
     def is_packed(self) -> bool:
         """Whether several points share a job."""
-        sweep = self.spec.experiment.sweep
+        sweep = self.loaded.spec.sweep
         return bool(sweep and sweep.per_node and sweep.per_node > 1)
 
 
@@ -96,19 +96,19 @@ def _repeated(one: NeedingSpec) -> Iterator[Problem]:
 
 def _own_dependency(one: NeedingSpec) -> Iterator[Problem]:
     for name in ("dependency", "d"):
-        if one.needs and one.spec.experiment.sbatch.get(name):
-            where = one.spec.source.locate_key(("sbatch", name))
+        if one.needs and one.loaded.spec.sbatch.get(name):
+            where = one.loaded.source.locate_key(("sbatch", name))
             what = "needs already sets the dependency of the job"
             yield Problem(what, where, f"sbatch.{name}", f"write it as {KEY}: [{{job: 4711}}]")
 
 
 def _unfit(one: NeedingSpec, other: NeedingSpec, found: SpecNeed, index: int) -> Iterator[Problem]:
-    cluster, its = (spec.spec.experiment.cluster for spec in (one, other))
+    cluster, its = (spec.loaded.spec.cluster for spec in (one, other))
     if _cluster_name(cluster) != _cluster_name(its):
         what = f"{other.file} runs on the cluster {its}, and {one.file} on {cluster}"
         hint = "a job can only wait for jobs of its own cluster"
         yield Problem(what, found.where, _path(index), hint)
-    if other.spec.experiment.sbatch.get("array"):
+    if other.loaded.spec.sbatch.get("array"):
         what = (
             f"{other.file} is a plain job array, which does not record whether its tasks completed"
         )
@@ -144,8 +144,8 @@ def _unlike_points(one: NeedingSpec, other: NeedingSpec) -> str:
     return ""
 
 
-def _point_name(spec: Spec) -> str:
-    return spec.point.name if spec.point else ""
+def _point_name(loaded: LoadedSpec) -> str:
+    return loaded.point.name if loaded.point else ""
 
 
 def _path(index: int) -> str:

@@ -214,7 +214,7 @@ class LoadedPoint(Protocol):
     """What is compared: a point's spec as it is loaded."""
 
     @property
-    def experiment(self) -> Experiment: ...
+    def spec(self) -> Experiment: ...
     @property
     def source(self) -> Locator: ...
     @property
@@ -225,7 +225,7 @@ class LoadedPoint(Protocol):
 
 def is_packed(spec: LoadedPoint) -> bool:
     """Whether several points run in one task."""
-    sweep = spec.experiment.sweep
+    sweep = spec.spec.sweep
     return ((sweep and sweep.per_node) or 1) > 1
 
 
@@ -237,9 +237,9 @@ def common_problems(specs: Sequence[LoadedPoint]) -> Iterator[Problem]:
 
     Also for a checkpoint folder of two points.
     """
-    source, first = specs[0].source, specs[0].experiment
-    for spec in specs:
-        found = spec.experiment
+    source, first = specs[0].source, specs[0].spec
+    for loaded in specs:
+        found = loaded.spec
         for key, one, other in (
             ("name", first.name, found.name),
             ("cluster", first.cluster, found.cluster),
@@ -261,17 +261,17 @@ def _shared_folders(specs: Sequence[LoadedPoint]) -> Iterator[Problem]:
     """
     for key in ("path", "export"):
         known: dict[str, str] = {}
-        for spec in specs:
-            point, checkpoints = spec.point, spec.experiment.checkpoints
+        for loaded in specs:
+            point, checkpoints = loaded.point, loaded.spec.checkpoints
             folder = getattr(checkpoints, key) if checkpoints else None
             if not point or not folder:
                 continue
-            place = posixpath.normpath(in_the_job(folder, point, packed=is_packed(spec)))
+            place = posixpath.normpath(in_the_job(folder, point, packed=is_packed(loaded)))
             if known.setdefault(place, point.name) != point.name:
                 where = ("checkpoints", key)
                 what = f"{place} is also that of the point {known[place]}"
                 hint = f"let each end with a folder of its own: /{OWN}"
-                yield Problem(what, spec.source.locate(where), dotted(where), hint)
+                yield Problem(what, loaded.source.locate(where), dotted(where), hint)
 
 
 def shared_arguments(specs: Sequence[LoadedPoint]) -> Iterator[Problem]:

@@ -22,7 +22,7 @@ from clusterjobs.yaml.document import Path, dotted
 class Validated(NamedTuple):
     """A spec's models. `launcher_options`: those of every launcher that it has options of."""
 
-    experiment: Experiment | None
+    spec: Experiment | None
     options: SpecModel | None
     launcher_options: Mapping[str, SpecModel]
 
@@ -30,7 +30,7 @@ class Validated(NamedTuple):
 def validate(
     data: dict[str, Any], source: Locator, option_models: OptionModels, problems: list[Problem]
 ) -> Validated:
-    """The experiment, and the options of its framework and launcher; errors go into `problems`.
+    """The spec, and the options of its framework and launcher; errors go into `problems`.
 
     If the framework is unknown, the keys of all frameworks pass: one mistake, one message.
     """
@@ -47,7 +47,7 @@ def validate(
     further = {*own, *launchers}
     foreign = _foreign_keys(data, further, option_models)
     common = {key: data[key] for key in data if key not in further and key not in foreign}
-    experiment = _build(Experiment, common, data, source, problems, further)
+    spec = _build(Experiment, common, data, source, problems, further)
     options = None
     if model:
         options = _build(
@@ -70,7 +70,7 @@ def validate(
         if dotted(path) not in reported
     ]
     problems += [_null_problem(path, source) for path in nulls]
-    return Validated(experiment, options, of_launchers)
+    return Validated(spec, options, of_launchers)
 
 
 @functools.cache

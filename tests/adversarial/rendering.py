@@ -27,7 +27,7 @@ def plan_of(spec: dict[str, Any], cluster: Cluster | None = None) -> Plan:
     loaded = load_spec(dump(spec, '"', allow_unicode=False), "exp.yaml", option_models())
     if cluster is None:
         where = loaded.source.locate(("cluster",))
-        file = find_cluster(loaded.experiment.cluster, pathlib.Path.cwd(), where)
+        file = find_cluster(loaded.spec.cluster, pathlib.Path.cwd(), where)
         cluster, _ = read_cluster(file.read_text(), "small.yaml", {})
     return resolve(loaded, cluster_facts(cluster))
 

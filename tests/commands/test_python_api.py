@@ -69,7 +69,7 @@ def test_values_are_changed_as_by_set(folder: pathlib.Path, changes: Any) -> Non
 @pytest.mark.parametrize("text", ["1e-3", "yes", "a: b", "", "null", "ä\n"])
 def test_a_text_stays_a_text(folder: pathlib.Path, text: str) -> None:
     run = api.load(write(), set={"env.LR": text})
-    assert run.experiment.env["LR"] == text
+    assert run.spec.env["LR"] == text
 
 
 def test_render_writes_what_the_command_writes(

@@ -82,14 +82,14 @@ def test_text_is_quoted_in_hydras_grammar(text: str, quoted: str) -> None:
     ],
 )
 def test_one_setting_is_known_in_all_its_spellings(word: str) -> None:
-    experiment = Experiment(name="a", cluster="small", framework="fairseq", args=(word,))
-    assert [key for _, _, key in argument_keys(experiment)] == ["update_freq"]
+    spec = Experiment(name="a", cluster="small", framework="fairseq", args=(word,))
+    assert [key for _, _, key in argument_keys(spec)] == ["update_freq"]
 
 
 def test_a_groups_name_is_known_by_the_group() -> None:
     args = ("model._name=roberta", "task=masked_lm", "optimizer@x=adam")
-    experiment = Experiment(name="a", cluster="small", framework="fairseq", args=args)
-    assert [key for _, _, key in argument_keys(experiment)] == ["arch", "task", "optimizer"]
+    spec = Experiment(name="a", cluster="small", framework="fairseq", args=args)
+    assert [key for _, _, key in argument_keys(spec)] == ["arch", "task", "optimizer"]
 
 
 @pytest.mark.parametrize(

@@ -49,9 +49,9 @@ def test_a_table_names_its_source_and_has_known_types_alone(name: str) -> None:
 
 
 def said_of(args: Any) -> list[tuple[str, str, bool]]:
-    experiment = Experiment(name="a", cluster="c", framework="f", args=args)
+    spec = Experiment(name="a", cluster="c", framework="f", args=args)
     diagnostics = Diagnostics(document.load("args: {}", "exp.yaml"))
-    check_arguments(experiment, diagnostics, KNOWN)
+    check_arguments(spec, diagnostics, KNOWN)
     return [(one.what, one.hint, one.warning) for one in diagnostics.problems]
 
 

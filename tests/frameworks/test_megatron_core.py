@@ -50,9 +50,9 @@ def line_of_plan(row: Row) -> dict[str, Any]:
 def line_in_spite_of_us(row: Row) -> dict[str, Any]:
     """The command line that a wrong spec would have, if nothing were checked."""
     wanted = {key: value for key, value in row.spec.items() if key != "cluster"}
-    experiment = Experiment.model_validate({**wanted, "cluster": "c"})
-    shape = Shape(experiment.nodes, 8, 8)
-    own, batch = experiment.parallel, experiment.batch
+    spec = Experiment.model_validate({**wanted, "cluster": "c"})
+    shape = Shape(spec.nodes, 8, 8)
+    own, batch = spec.parallel, spec.batch
     data = max(1, shape.world_size // (own.tensor * own.pipeline * own.context))
     parallel = Parallelism(
         own.tensor,
@@ -68,7 +68,7 @@ def line_in_spite_of_us(row: Row) -> dict[str, Any]:
     assert batch.global_
     samples = Samples(batch.micro, batch.global_ // (batch.micro * data), batch.global_)
     diagnostics = Diagnostics(document.load(json.dumps(row.spec), "exp.yaml"))
-    task = Task(experiment, None, shape, parallel, samples)
+    task = Task(spec, None, shape, parallel, samples)
     program = FRAMEWORKS["megatron-lm"].program(task, diagnostics, Provenance())
     assert program
     return {"words": program.command[1:], "world": shape.world_size}

@@ -13,14 +13,14 @@ from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.resolve import resolve
 from clusterjobs.sites.policy import load_policy
 from clusterjobs.sites.policy_check import JobValues, User, check_policies
-from clusterjobs.spec.load import Spec, load_spec
+from clusterjobs.spec.load import LoadedSpec, load_spec
 
 IMAGE = {"image": "/images/a.sif"}
 
 
 def planned(
     node_type: dict[str, object], top: dict[str, object], **keys: object
-) -> tuple[Spec, Plan]:
+) -> tuple[LoadedSpec, Plan]:
     """A spec with these keys, for two nodes of that type, and its plan."""
     kind = {"cpus": 64, "threads_per_core": 2, "gpus": 4, **node_type}
     described = {"kind": "slurm", "node_types": {"n": kind}, **top}
@@ -35,11 +35,11 @@ def plan_of(node_type: dict[str, object], top: dict[str, object], **keys: object
     return planned(node_type, top, **keys)[1]
 
 
-def broken_by(rule: dict[str, object], spec: Spec, plan: Plan) -> list[str]:
+def broken_by(rule: dict[str, object], loaded: LoadedSpec, plan: Plan) -> list[str]:
     """The keys of the spec that break a site's rule; Slurm's default queue is `other`."""
     policy = {"rules": [{"name": "one", "message": "Do it.", **rule}]}
     rules = load_policy(json.dumps(policy), "policy.yaml", option_models())
-    job = JobValues(spec, plan, "c", User("ann"), "other")
+    job = JobValues(loaded, plan, "c", User("ann"), "other")
     return [one.path for one in check_policies(rules, job)]
 
 

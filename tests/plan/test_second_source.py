@@ -26,7 +26,7 @@ from clusterjobs.sections.points.arrays import PointPlan
 from clusterjobs.sections.render import Inputs
 from clusterjobs.sections.resolve import resolve
 from clusterjobs.sites.folders import SiteFolders
-from clusterjobs.spec.load import Spec, load_spec
+from clusterjobs.spec.load import LoadedSpec, load_spec
 from clusterjobs.spec.points import Point
 
 DGX = NodeType(
@@ -90,7 +90,7 @@ class ByHand:
         return Nothing()
 
 
-def spec_of(**keys: object) -> Spec:
+def spec_of(**keys: object) -> LoadedSpec:
     text = json.dumps({key: item for key, item in {**SPEC, **keys}.items() if item is not None})
     return load_spec(text, "exp.yaml", option_models())
 

@@ -17,20 +17,20 @@ from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.resolve import resolve
 from clusterjobs.sites.policy import load_policy
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.load import Below, Spec, load_spec
+from clusterjobs.spec.load import Below, LoadedSpec, load_spec
 
 SPEC = {"name": "a", "cluster": "small", "framework": "torchrun", "script": "t.py"}
 RULES = "rules: [{name: none, message: None., forbid: [torchrun.max_restarts]}]"
 
 
-def loaded(defaults: str = "{}", **keys: Any) -> Spec:
+def loaded(defaults: str = "{}", **keys: Any) -> LoadedSpec:
     below = Below(defaults=[("defaults.yaml", defaults)])
     return load_spec(json.dumps({**SPEC, **keys}), "exp.yaml", option_models(), below=below)
 
 
-def planned(spec: Spec) -> Plan:
+def planned(loaded: LoadedSpec) -> Plan:
     text = (resources.cluster_configs_dir() / "small.yaml").read_text(encoding="utf-8")
-    return resolve(spec, cluster_facts(read_cluster(text, "small.yaml", {})[0]))
+    return resolve(loaded, cluster_facts(read_cluster(text, "small.yaml", {})[0]))
 
 
 def test_options_of_defaults_are_for_the_specs_with_that_launcher() -> None:

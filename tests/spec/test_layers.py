@@ -18,7 +18,7 @@ from clusterjobs.spec.defaults import BaseFile, Queues
 from clusterjobs.spec.effective import effective_yaml, single_values
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.layers import lists_to_add_to
-from clusterjobs.spec.load import Below, Spec, load_spec
+from clusterjobs.spec.load import Below, LoadedSpec, load_spec
 from clusterjobs.yaml.document import dotted
 
 MINIMAL = {"name": "a", "cluster": "c1", "framework": "command", "command": "./run"}
@@ -43,7 +43,7 @@ def loaded(
     defaults: dict[str, dict[str, Any]] | None = None,
     bases: dict[str, dict[str, Any]] | None = None,
     queue: str | None = "q1",
-) -> Spec:
+) -> LoadedSpec:
     """`defaults` by the name of their file, and `bases` by theirs."""
 
     def read(name: str, _file: str, where: Location) -> BaseFile:
@@ -75,7 +75,7 @@ LAYERS = [
 ]
 
 
-def with_layers(names: Collection[str]) -> Spec:
+def with_layers(names: Collection[str]) -> LoadedSpec:
     """A spec with a time limit in each of the layers: minutes, by their place in LAYERS."""
     limit: dict[str, dict[str, Any]] = {
         name: {"time_limit": str(LAYERS.index(name) + 1)} if name in names else {}
@@ -101,20 +101,20 @@ def with_layers(names: Collection[str]) -> Spec:
 
 @pytest.mark.parametrize(("lower", "higher"), list(itertools.pairwise(LAYERS)))
 def test_each_layer_wins_over_the_one_below_it(lower: str, higher: str) -> None:
-    assert with_layers([lower]).experiment.time_limit == str(LAYERS.index(lower) + 1)
-    spec = with_layers([lower, higher])
-    assert spec.experiment.time_limit == str(LAYERS.index(higher) + 1)
+    assert with_layers([lower]).spec.time_limit == str(LAYERS.index(lower) + 1)
+    loaded = with_layers([lower, higher])
+    assert loaded.spec.time_limit == str(LAYERS.index(higher) + 1)
 
 
 def test_without_any_layer_the_built_in_value_is_used() -> None:
-    spec = with_layers([])
-    assert (spec.experiment.time_limit, spec.experiment.nodes) == (None, 1)
+    loaded = with_layers([])
+    assert (loaded.spec.time_limit, loaded.spec.nodes) == (None, 1)
 
 
 @given(st.sets(st.sampled_from(LAYERS)))
 def test_the_highest_of_any_layers_wins(names: set[str]) -> None:
     wanted = str(max(map(LAYERS.index, names)) + 1) if names else None
-    assert with_layers(names).experiment.time_limit == wanted
+    assert with_layers(names).spec.time_limit == wanted
 
 
 def test_mappings_merge_by_key_and_lists_and_values_replace() -> None:
@@ -123,9 +123,9 @@ def test_mappings_merge_by_key_and_lists_and_values_replace() -> None:
         {"extends": "b", "env": {"A": "spec"}, "before": ["three"], "args": ["y"]},
         bases={"b": base},
     )
-    assert spec.experiment.env == {"A": "spec", "B": "base"}
-    assert [step.command for step in spec.experiment.before] == [("three",)]
-    assert spec.experiment.args == ("y",)
+    assert spec.spec.env == {"A": "spec", "B": "base"}
+    assert [step.command for step in spec.spec.before] == [("three",)]
+    assert spec.spec.args == ("y",)
 
 
 def test_a_base_that_two_bases_share_is_merged_once_below_both() -> None:
@@ -135,7 +135,7 @@ def test_a_base_that_two_bases_share_is_merged_once_below_both() -> None:
         "two": {"extends": "shared"},
     }
     spec = loaded({"extends": ["one", "two"]}, bases=bases)
-    assert spec.experiment.env == {"A": "one", "B": "shared"}
+    assert spec.spec.env == {"A": "one", "B": "shared"}
     assert [file for file, _ in spec.files("base")] == ["shared", "one", "two"]
 
 
@@ -148,7 +148,7 @@ def test_many_bases_that_share_bases_are_each_read_once() -> None:
     }
     bases: dict[str, dict[str, Any]] = {**chain, "a30": {"env": {"A": "1"}}, "b30": {"nodes": 2}}
     spec = loaded({"extends": ["a0", "b0"]}, bases=bases)
-    assert (spec.experiment.env, spec.experiment.nodes) == ({"A": "1"}, 2)
+    assert (spec.spec.env, spec.spec.nodes) == ({"A": "1"}, 2)
 
 
 def test_more_than_a_hundred_bases_are_refused() -> None:
@@ -177,7 +177,7 @@ def test_defaults_of_the_cluster_and_of_the_queue_apply(
         "c1": {"env": {"cluster": "c1"}, "queues": {"q1": {"env": {"queue": "q1 of c1"}}}},
         "c2": {"env": {"cluster": "c2"}},
     }
-    assert loaded(spec, defaults={FILES[0]: {"clusters": clusters}}).experiment.env == found
+    assert loaded(spec, defaults={FILES[0]: {"clusters": clusters}}).spec.env == found
 
 
 def test_a_default_may_set_the_cluster_and_one_of_a_cluster_the_queue() -> None:
@@ -191,13 +191,13 @@ def test_a_default_may_set_the_cluster_and_one_of_a_cluster_the_queue() -> None:
         lambda: ["c2"],
         lambda _cluster, written, _gpus: Queues(written),
     )
-    spec = load_spec(text, "exp.yaml", option_models(), below=below).experiment
+    spec = load_spec(text, "exp.yaml", option_models(), below=below).spec
     assert (spec.cluster, spec.queue, spec.env) == ("c2", "q2", {"A": "1"})
 
 
 def test_set_selects_the_cluster_whose_defaults_apply() -> None:
     defaults = {"clusters": {"c2": {"env": {"A": "1"}}}}
-    assert loaded({}, "cluster=c2", defaults={FILES[0]: defaults}).experiment.env == {"A": "1"}
+    assert loaded({}, "cluster=c2", defaults={FILES[0]: defaults}).spec.env == {"A": "1"}
 
 
 def test_an_empty_section_and_an_empty_file_say_nothing() -> None:
@@ -235,7 +235,7 @@ def test_lines_are_put_before_and_after_those_of_other_layers(
         defaults={FILES[0]: {"all": {"setup": default}}},
         bases={"b": below},
     )
-    assert " ".join(found.experiment.setup) == lines
+    assert " ".join(found.spec.setup) == lines
 
 
 _ITEMS = {"data": {"source": "/a", "target": "/b"}, "mounts": "/a:/a"}
@@ -273,7 +273,7 @@ def test_all_lists_of_a_spec_can_be_added_to_unless_it_makes_no_sense() -> None:
 def test_set_adds_to_a_list_and_changes_an_item() -> None:
     defaults = {FILES[0]: {"all": {"setup": {"prepend": ["d"]}}}}
     spec = loaded({"setup": ["s"]}, "setup={append: [x]}", "setup.1=t", defaults=defaults)
-    assert spec.experiment.setup == ("d", "t", "x")
+    assert spec.spec.setup == ("d", "t", "x")
     assert str(spec.source.locate(("setup", 1))) == "--set:2:9"
 
 
@@ -314,7 +314,7 @@ _CASES = st.tuples(
 )
 
 
-def of_case(case: tuple[Any, ...]) -> Spec:
+def of_case(case: tuple[Any, ...]) -> LoadedSpec:
     defaults, first, second, spec = case
     bases = {"one": {"extends": "two", **first}, "two": {"name": "b", **second}}
     return loaded({"extends": "one", **spec}, defaults=defaults, bases=bases)
@@ -322,15 +322,15 @@ def of_case(case: tuple[Any, ...]) -> Spec:
 
 @given(_CASES)
 def test_every_value_has_one_origin_where_it_is_written(case: tuple[Any, ...]) -> None:
-    spec = of_case(case)
-    for one in single_values(spec.merged):
-        path = next(path for path in _paths(spec.merged.data) if dotted(path) == one.name)
-        origin = spec.source.origin(path)
+    loaded = of_case(case)
+    for one in single_values(loaded.merged):
+        path = next(path for path in _paths(loaded.merged.data) if dotted(path) == one.name)
+        origin = loaded.source.origin(path)
         written: Any = origin.layer.text.value  # type: ignore[attr-defined]
         for step in origin.path:
             written = written[step]
         assert written == one.value or (one.value == [] and not any(written.values()))
-        where = spec.source.locate(path)
+        where = loaded.source.locate(path)
         assert f"{where.file}:{where.line}" == one.origin
 
 
@@ -345,18 +345,18 @@ def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 def test_the_effective_yaml_loads_to_the_same_spec_with_and_without_the_layers(
     case: tuple[Any, ...],
 ) -> None:
-    spec = of_case(case)
-    text = effective_yaml(spec.merged)
+    loaded = of_case(case)
+    text = effective_yaml(loaded.merged)
     alone = load_spec(text, "exp.yaml", option_models())
-    assert alone.experiment == spec.experiment
-    assert alone.merged.data == spec.merged.data
+    assert alone.spec == loaded.spec
+    assert alone.merged.data == loaded.merged.data
     below = Below(
         texts_of(case[0]),
         lambda: ["c1", "c2"],
         lambda _cluster, written, _gpus: Queues(written or "q1", ("q1", "q2")),
     )
     again = load_spec(text, "exp.yaml", option_models(), below=below)
-    assert again.experiment == spec.experiment
+    assert again.spec == loaded.spec
 
 
 @given(_CASES, st.randoms(use_true_random=False))
@@ -366,7 +366,7 @@ def test_the_order_of_files_and_of_the_keys_in_them_makes_no_difference(
     defaults, *specs = case
     moved = {file: _shuffled(one, shuffled) for file, one in _shuffled(defaults, shuffled).items()}
     again = of_case((moved, *(_shuffled(one, shuffled) for one in specs)))
-    assert again.experiment == of_case(case).experiment
+    assert again.spec == of_case(case).spec
 
 
 def _shuffled(mapping: dict[str, Any], order: random.Random) -> dict[str, Any]:
@@ -380,9 +380,9 @@ def _shuffled(mapping: dict[str, Any], order: random.Random) -> dict[str, Any]:
 
 def test_a_reference_is_expanded_in_the_merged_spec() -> None:
     defaults = {FILES[0]: {"all": {"logs": "/fsx/logs/{{ name }}"}}}
-    assert loaded({}, defaults=defaults).experiment.logs.path == "/fsx/logs/a"
+    assert loaded({}, defaults=defaults).spec.logs.path == "/fsx/logs/a"
 
 
 def test_code_of_a_default_holds_no_references() -> None:
     defaults = {FILES[0]: {"all": {"setup": {"prepend": ["echo {{ name }}"]}}}}
-    assert loaded({}, defaults=defaults).experiment.setup == ("echo {{ name }}",)
+    assert loaded({}, defaults=defaults).spec.setup == ("echo {{ name }}",)

@@ -25,7 +25,7 @@ def data_sets(count: int) -> str:
 
 
 def test_a_list_whose_items_are_compared_has_a_limit() -> None:
-    assert len(load_spec(data_sets(500), "exp.yaml", option_models()).experiment.data) == 500
+    assert len(load_spec(data_sets(500), "exp.yaml", option_models()).spec.data) == 500
     (problem,) = problems_of(data_sets(501))
     assert (problem.path, problem.what) == ("data", "more than 500 items")
 

@@ -6,7 +6,7 @@ import pytest
 
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.frameworks import option_models
-from clusterjobs.spec.load import Spec, load_spec
+from clusterjobs.spec.load import LoadedSpec, load_spec
 from clusterjobs.text import show
 
 TEXT = """\
@@ -24,7 +24,7 @@ logs: "/fsx/{{ name }}/{{ batch.micro }}"
 LONG = "9" * 5000  # longer than the integers that Python reads
 
 
-def loaded(text: str = TEXT, *settings: str) -> Spec:
+def loaded(text: str = TEXT, *settings: str) -> LoadedSpec:
     return load_spec(text, "exp.yaml", option_models(), settings)
 
 
@@ -35,33 +35,31 @@ def problems(text: str = TEXT, *settings: str) -> tuple[Problem, ...]:
 
 
 def test_set_changes_a_value_with_the_types_of_yaml() -> None:
-    experiment = loaded(
-        TEXT, "nodes=4", "time_limit=12:00:00", "args.0=on", "batch.micro=2"
-    ).experiment
-    assert experiment.nodes == 4
-    assert experiment.time_limit == "12:00:00"
-    assert experiment.args == ("on", "exp")
-    assert experiment.batch
-    assert (experiment.batch.micro, experiment.batch.global_) == (2, 64)
+    spec = loaded(TEXT, "nodes=4", "time_limit=12:00:00", "args.0=on", "batch.micro=2").spec
+    assert spec.nodes == 4
+    assert spec.time_limit == "12:00:00"
+    assert spec.args == ("on", "exp")
+    assert spec.batch
+    assert (spec.batch.micro, spec.batch.global_) == (2, 64)
 
 
 def test_set_makes_maps_on_the_way_and_the_last_one_wins() -> None:
     spec = loaded(TEXT, "env.A=1", "env.B=x y", "env.A=2", "software.venv=/v")
-    assert spec.experiment.env == {"A": "2", "B": "x y"}
-    assert spec.experiment.software.venv == "/v"
+    assert spec.spec.env == {"A": "2", "B": "x y"}
+    assert spec.spec.software.venv == "/v"
 
 
 def test_set_takes_lists_and_maps() -> None:
     spec = loaded(TEXT, "args={lr: 1e-4, flag: true}", "batch={micro: 1}")
-    assert spec.experiment.args == {"lr": "1e-4", "flag": True}
+    assert spec.spec.args == {"lr": "1e-4", "flag": True}
 
 
 def test_set_is_seen_by_references() -> None:
-    assert loaded(TEXT, "name=other").experiment.logs.path == "/fsx/other/4"
+    assert loaded(TEXT, "name=other").spec.logs.path == "/fsx/other/4"
 
 
 def test_set_leaves_the_rest_and_the_text_alone() -> None:
-    before, after = loaded().experiment, loaded(TEXT, "nodes=3").experiment
+    before, after = loaded().spec, loaded(TEXT, "nodes=3").spec
     assert before != after
     assert before == after.model_copy(update={"nodes": before.nodes})
 
@@ -97,9 +95,9 @@ def test_positions_of_overridden_values_are_on_the_command_line() -> None:
 
 def test_references_are_followed_and_keep_their_type() -> None:
     text = TEXT + 'workdir: "{{ logs }}/x"\ncpus_per_task: "{{ nodes }}"\n'
-    experiment = loaded(text).experiment
-    assert experiment.workdir == "/fsx/exp/4/x"
-    assert experiment.cpus_per_task == 2
+    spec = loaded(text).spec
+    assert spec.workdir == "/fsx/exp/4/x"
+    assert spec.cpus_per_task == 2
 
 
 def test_code_is_never_expanded_by_us() -> None:
@@ -107,15 +105,15 @@ def test_code_is_never_expanded_by_us() -> None:
         TEXT
         + "setup: 'echo {{ name }} ${X}'\nsoftware: {setup: '{{ nope }}', venv: '/{{ name }}'}\n"
     )
-    experiment = loaded(text).experiment
-    assert experiment.setup == ("echo {{ name }} ${X}",)
-    assert experiment.software.setup == ("{{ nope }}",)
-    assert experiment.software.venv == "/exp"
+    spec = loaded(text).spec
+    assert spec.setup == ("echo {{ name }} ${X}",)
+    assert spec.software.setup == ("{{ nope }}",)
+    assert spec.software.venv == "/exp"
 
 
 def test_a_parameter_becomes_a_shell_variable_wherever_it_stands() -> None:
     text = TEXT.replace("[a,", '["{{ parameters.LR }}x",') + "parameters: {LR: 1e-4}\n"
-    args = loaded(text).experiment.args
+    args = loaded(text).spec.args
     assert isinstance(args, tuple)
     assert [show(word) for word in args] == ["$LRx", "exp"]
 
@@ -175,7 +173,7 @@ def chain(length: int) -> str:
 
 
 def test_a_chain_of_references_is_followed_and_a_very_long_one_refused() -> None:
-    assert loaded(chain(50)).experiment.env["A0"] == "end"
+    assert loaded(chain(50)).spec.env["A0"] == "end"
     (problem,) = problems(chain(51))
     assert (problem.path, problem.what) == (
         "env.A0",
@@ -190,4 +188,4 @@ def test_many_references_to_the_same_values_take_no_longer() -> None:
         for number in range(40)
     ]
     text = f"{TEXT}env:\n{''.join(links)}  A40: ''\n"
-    assert loaded(text).experiment.env["A0"] == ""
+    assert loaded(text).spec.env["A0"] == ""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.frameworks import option_models
 from clusterjobs.spec.defaults import Queues
-from clusterjobs.spec.load import Below, BrokenSpecError, Spec, load_points, load_spec
+from clusterjobs.spec.load import Below, BrokenSpecError, LoadedSpec, load_points, load_spec
 from clusterjobs.text import show
 
 TEXT = """\
@@ -28,7 +28,7 @@ GRID = "sweep: {grid: {args.lr: [1e-3, 3e-4], batch.micro: [4, 8]}}\n"
 HOSTILE = ["$(id)", "`id`", "a b", "'", '"', "\\", "\n", "ü", "-x", "--", "*", "~", "a" * 300, "\t"]
 
 
-def loaded(text: str, *settings: str, below: Below | None = None) -> tuple[Spec, ...]:
+def loaded(text: str, *settings: str, below: Below | None = None) -> tuple[LoadedSpec, ...]:
     return load_points(text, "exp.yaml", option_models(), settings, below)
 
 
@@ -38,23 +38,23 @@ def problems(text: str, *settings: str) -> tuple[Problem, ...]:
     return caught.value.problems
 
 
-def args_of(spec: Spec) -> dict[str, Any]:
-    assert isinstance(spec.experiment.args, dict)
-    return spec.experiment.args
+def args_of(loaded: LoadedSpec) -> dict[str, Any]:
+    assert isinstance(loaded.spec.args, dict)
+    return loaded.spec.args
 
 
 def test_each_point_has_its_own_values_and_the_rest_of_the_spec() -> None:
     specs = loaded(TEXT + GRID)
     assert [args_of(one)["lr"] for one in specs] == ["1e-3", "1e-3", "3e-4", "3e-4"]
-    assert [one.experiment.batch and one.experiment.batch.micro for one in specs] == [4, 8, 4, 8]
-    assert {one.experiment.script for one in specs} == {"train.py"}
+    assert [one.spec.batch and one.spec.batch.micro for one in specs] == [4, 8, 4, 8]
+    assert {one.spec.script for one in specs} == {"train.py"}
     assert [one.point and one.point.index for one in specs] == [0, 1, 2, 3]
 
 
 def test_a_spec_without_a_sweep_is_its_only_point() -> None:
     (spec,) = loaded(TEXT)
     assert spec.point is None
-    assert spec.experiment == load_spec(TEXT, "exp.yaml", option_models()).experiment
+    assert spec.spec == load_spec(TEXT, "exp.yaml", option_models()).spec
 
 
 def test_a_sweep_set_to_null_leaves_the_spec_itself() -> None:
@@ -102,8 +102,8 @@ def test_config_files_get_the_values_themselves() -> None:
 def test_the_sweep_has_the_name_of_the_spec_or_its_own(name: str, known: str) -> None:
     text = TEXT.replace("lr: 1e-3", 'lr: 1, of: "{{ sweep.name }}"')
     spec = loaded(text + f"sweep: {{{name}grid: {{args.lr: [1, 2]}}}}\n")[0]
-    assert spec.experiment.sweep
-    assert spec.experiment.sweep.name == known == args_of(spec)["of"]
+    assert spec.spec.sweep
+    assert spec.spec.sweep.name == known == args_of(spec)["of"]
 
 
 def test_a_value_is_located_in_the_list_of_the_sweep_and_its_key_at_that_of_the_sweep() -> None:
@@ -126,7 +126,7 @@ def test_an_argument_with_dots_in_its_name_is_swept() -> None:
 
 
 def test_set_changes_the_spec_below_the_points_and_the_sweep_itself() -> None:
-    assert {one.experiment.nodes for one in loaded(TEXT + GRID, "nodes=2")} == {2}
+    assert {one.spec.nodes for one in loaded(TEXT + GRID, "nodes=2")} == {2}
     specs = loaded(TEXT + GRID, "sweep.grid.args.lr=[7]", "sweep.grid.batch.micro=[1, 2, 3]")
     assert [args_of(one)["lr"] for one in specs] == ["7"] * 3
     drawn = "sweep: {random: {args.lr: {uniform: [0, 1]}}, samples: 2}\n"
@@ -163,8 +163,8 @@ def test_no_two_points_have_the_same_checkpoint_folder(path: str, expected: str)
     text = TEXT.replace("path: /fsx/ck", f'path: "{path}"') + GRID
     text = text.replace("lr: 1e-3", 'lr: 1, save: "{{ checkpoints.path }}"')
     spec = loaded(text)[0]
-    assert spec.experiment.checkpoints
-    assert show(spec.experiment.checkpoints.path) == expected == show(args_of(spec)["save"])
+    assert spec.spec.checkpoints
+    assert show(spec.spec.checkpoints.path) == expected == show(args_of(spec)["save"])
     appended = [one for one in spec.notes if one.path == "checkpoints.path"]
     assert bool(appended) is ("$point_label" in expected)
     assert all(one.info and one.warning for one in appended)
@@ -178,16 +178,16 @@ def test_points_that_share_a_job_id_do_not_share_its_folder() -> None:
         ("{grid: {args.lr: [1, 2]}, per_node: 2}", "/fsx/ck/$SLURM_JOB_ID/$point_label"),
     ):
         spec = loaded(f"{text}sweep: {sweep}\n")[0]
-        assert spec.experiment.checkpoints
-        assert show(spec.experiment.checkpoints.path) == expected
+        assert spec.spec.checkpoints
+        assert show(spec.spec.checkpoints.path) == expected
 
 
 @pytest.mark.parametrize("target", ["s3://bucket/ck", "/efs/ck"])
 def test_no_two_points_have_the_same_export(target: str) -> None:
     text = TEXT.replace("/fsx/ck", f"/fsx/ck, export: {target}") + GRID
     for spec in loaded(text):
-        assert spec.experiment.checkpoints
-        assert show(spec.experiment.checkpoints.export or "") == f"{target}/$point_label"
+        assert spec.spec.checkpoints
+        assert show(spec.spec.checkpoints.export or "") == f"{target}/$point_label"
 
 
 @pytest.mark.parametrize("key", ["path", "export"])
@@ -213,9 +213,9 @@ def test_two_names_that_make_one_folder_are_a_problem(key: str) -> None:
 def test_gpt_neox_gets_the_folder_itself_because_its_config_file_expands_nothing() -> None:
     text = TEXT.replace("torchrun", "gpt-neox") + "configs: [a.yml]\n" + GRID
     for spec in loaded(text):
-        assert spec.experiment.checkpoints
+        assert spec.spec.checkpoints
         assert spec.point
-        assert spec.experiment.checkpoints.path == f"/fsx/ck/{spec.point.label}"
+        assert spec.spec.checkpoints.path == f"/fsx/ck/{spec.point.label}"
 
 
 @pytest.mark.parametrize(
@@ -309,19 +309,19 @@ def test_a_swept_queue_brings_its_own_defaults(keys: str) -> None:
         lambda _cluster, queue, _gpus: Queues(queue, ("big", "small")),
     )
     specs = loaded(TEXT + keys, below=below)
-    assert [one.experiment.env["A"] for one in specs] == ["of-big", "of-small"]
-    assert [one.experiment.nodes for one in specs] == [1, 2]
+    assert [one.spec.env["A"] for one in specs] == ["of-big", "of-small"]
+    assert [one.spec.nodes for one in specs] == [1, 2]
 
 
 def test_the_sweep_of_a_site_is_for_specs_with_a_sweep_alone() -> None:
     defaults = "all: {sweep: {max_running: 3}}\n"
     below = Below([("defaults.yaml", defaults)])
     (plain,) = loaded(TEXT, below=below)
-    assert plain.experiment.sweep is None
+    assert plain.spec.sweep is None
     for text, settings in ((TEXT + GRID, []), (TEXT, ["sweep.grid.args.lr=[1, 2]"])):
         specs = loaded(text, *settings, below=below)
         assert len(specs) > 1
-        assert all(one.experiment.sweep and one.experiment.sweep.max_running == 3 for one in specs)
+        assert all(one.spec.sweep and one.spec.sweep.max_running == 3 for one in specs)
 
 
 def test_a_setting_of_a_swept_key_is_a_warning_that_it_has_no_effect() -> None:
@@ -340,7 +340,7 @@ def test_a_setting_of_a_swept_key_is_a_warning_that_it_has_no_effect() -> None:
 
 def test_a_list_that_is_added_to_can_be_swept() -> None:
     text = TEXT + "setup: [a]\nsweep: {grid: {setup: [[b], {append: [c]}]}}\n"
-    assert [one.experiment.setup for one in loaded(text)] == [("b",), ("a", "c")]
+    assert [one.spec.setup for one in loaded(text)] == [("b",), ("a", "c")]
 
 
 # ------------------------------------------------------------------ hostile values

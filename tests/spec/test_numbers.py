@@ -64,5 +64,5 @@ def test_a_time_limit_that_slurm_reads_as_another_is_refused(time: str) -> None:
 
 @pytest.mark.parametrize("time", ["24855-00", "35791393", "UNLIMITED"])
 def test_the_longest_time_limit_is_taken(time: str) -> None:
-    spec = load_spec(spec_with("time_limit", time), "exp.yaml", option_models())
-    assert spec.experiment.time_limit == time
+    loaded = load_spec(spec_with("time_limit", time), "exp.yaml", option_models())
+    assert loaded.spec.time_limit == time

@@ -6,13 +6,13 @@ import pytest
 
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.frameworks import option_models
-from clusterjobs.spec.load import Spec, load_spec
+from clusterjobs.spec.load import LoadedSpec, load_spec
 
 MINIMAL = "name: exp\ncluster: p4d-a100\nframework: command\ncommand: ./run\n"
 DEEPSPEED = "name: exp\ncluster: p4d-a100\nframework: deepspeed\nscript: train.py\n"
 
 
-def loaded(text: str, start: str = MINIMAL, *settings: str) -> Spec:
+def loaded(text: str, start: str = MINIMAL, *settings: str) -> LoadedSpec:
     return load_spec(start + text, "exp.yaml", option_models(), settings)
 
 
@@ -48,7 +48,7 @@ def test_a_key_without_a_value_is_refused(text: str, path: str) -> None:
 
 def test_null_is_a_value_in_json_and_for_a_secret() -> None:
     spec = loaded("secrets: {A_KEY: ~}\nds_config: {a: {b: ~}}\n", DEEPSPEED)
-    assert list(spec.experiment.secrets) == ["A_KEY"]
+    assert list(spec.spec.secrets) == ["A_KEY"]
     assert spec.options
     assert spec.options.model_dump()["ds_config"] == {"a": {"b": None}}
 
@@ -129,7 +129,7 @@ def test_a_misspelt_key_hides_only_the_missing_key_it_was_meant_to_be() -> None:
 
 def test_keys_of_every_framework_pass_if_the_framework_is_unknown() -> None:
     spec = loaded("zero: {stage: 9}\n", MINIMAL.replace("command\n", "deepsped\n", 1))
-    assert (spec.experiment.framework, spec.options) == ("deepsped", None)
+    assert (spec.spec.framework, spec.options) == ("deepsped", None)
 
 
 @pytest.mark.parametrize(
@@ -160,9 +160,9 @@ def test_the_old_key_of_verified_data_is_answered_with_the_new_one() -> None:
 
 
 def test_a_path_alone_is_the_path_of_logs() -> None:
-    assert loaded("").experiment.logs.path == "logs"
-    assert loaded("logs: /l\n").experiment.logs.path == "/l"
-    logs = loaded("logs: {export: /a}\n").experiment.logs
+    assert loaded("").spec.logs.path == "logs"
+    assert loaded("logs: /l\n").spec.logs.path == "/l"
+    logs = loaded("logs: {export: /a}\n").spec.logs
     assert (logs.path, logs.export) == ("logs", "/a")
     problem = problem_of("logs: ~/l\n")
     assert (problem.path, marked(problem)) == ("logs", "~/l")

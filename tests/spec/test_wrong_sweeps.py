@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.frameworks import option_models
-from clusterjobs.spec.load import Spec, load_points
+from clusterjobs.spec.load import LoadedSpec, load_points
 
 SPEC = """\
 name: exp
@@ -77,7 +77,7 @@ WELL_FORMED = st.fixed_dictionaries(
 def test_a_sweep_is_loaded_or_refused_with_a_position(sweep: Any) -> None:
     text = f"{SPEC}sweep: {json.dumps(sweep, ensure_ascii=False)}\n"
     problems: tuple[Problem, ...] = ()
-    points: tuple[Spec, ...] = ()
+    points: tuple[LoadedSpec, ...] = ()
     try:
         points = load_points(text, "exp.yaml", option_models())
     except InputError as error:

@@ -46,7 +46,7 @@ from clusterjobs.runs.spec_files import OwnConfigs, SpecFiles
 from clusterjobs.runs.training import Training, training_of
 from clusterjobs.sections.resolve import resolve
 from clusterjobs.sites.folders import read_sites, site_files
-from clusterjobs.spec.load import Spec
+from clusterjobs.spec.load import LoadedSpec
 
 STEPS_OF_A_PRICE = 1000  # the cost of so many steps is compared if the length is unknown
 
@@ -213,24 +213,24 @@ class Planned:
                 f"nodes={nodes}",
                 f"gpus_per_node={hardware.per_node}",
             ]
-        self.spec, self.files = read_spec(file, self._settings)
+        self.loaded, self.files = read_spec(file, self._settings)
         self._configs = OwnConfigs(file)
-        self.facts = self._facts(self.spec, self.files)
+        self.facts = self._facts(self.loaded, self.files)
         self.sites = read_sites(site_files(file, self.files.site))
 
-    def _facts(self, spec: Spec, files: SpecFiles) -> ClusterFacts:
+    def _facts(self, loaded: LoadedSpec, files: SpecFiles) -> ClusterFacts:
         if self._supposed:
             return self._supposed
-        where = spec.source.locate(("cluster",))
-        return files.cluster(spec.experiment.cluster, where).source.facts
+        where = loaded.source.locate(("cluster",))
+        return files.cluster(loaded.spec.cluster, where).source.facts
 
     def job(self) -> Training:
         """The job. Raises InputError if nothing can be predicted of it."""
-        texts = self._configs.texts(self.spec)
-        plan = resolve(self.spec, self.facts, texts)
-        found = training_of(plan, self.spec, self.facts, texts)
+        texts = self._configs.texts(self.loaded)
+        plan = resolve(self.loaded, self.facts, texts)
+        found = training_of(plan, self.loaded, self.facts, texts)
         if isinstance(found, Unknown):
-            raise one_problem(found.why, self.spec.source.locate(()), hint=found.hint)
+            raise one_problem(found.why, self.loaded.source.locate(()), hint=found.hint)
         if found.layout.offload != "none":
             raise one_problem(OFFLOADED, hint="advise ranks layouts whose states are on the GPUs")
         return found
@@ -277,7 +277,7 @@ def advice_of(file: pathlib.Path, settings: Sequence[str], request: Request) -> 
         if not node_option.network.gbps and max(nodes[name]) > 1:
             hint = "add network_gbps to the cluster's description, or try --nodes 1"
             raise one_problem(f"{name}: {NO_NETWORK}", hint=hint)
-    found = search(job, search_space(planned.spec, job.layout), node_options, nodes)
+    found = search(job, search_space(planned.loaded, job.layout), node_options, nodes)
     no_prices = [
         node_option.price
         for node_option in node_options.values()
@@ -298,9 +298,9 @@ def advice_of(file: pathlib.Path, settings: Sequence[str], request: Request) -> 
             break
         node_option = node_options[one.where]
         changes = [*node_option.settings]
-        if one.nodes != planned.spec.experiment.nodes:
+        if one.nodes != planned.loaded.spec.nodes:
             changes.append(Setting(("nodes",), one.nodes))
-        changes += settings_of(one.layout, job.layout, planned.spec)
+        changes += settings_of(one.layout, job.layout, planned.loaded)
         if why := planned.refusal(changes):
             refused.append((one, why))
         else:
@@ -312,7 +312,7 @@ def advice_of(file: pathlib.Path, settings: Sequence[str], request: Request) -> 
         with_reasons(options),
         refused,
         list(dict.fromkeys(no_prices)),
-        planned.spec.point.name if planned.spec.point else "",
+        planned.loaded.point.name if planned.loaded.point else "",
     )
 
 

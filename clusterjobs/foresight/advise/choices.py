@@ -15,7 +15,7 @@ from clusterjobs.models.records import Gpu, Layout, Network, Recompute
 from clusterjobs.runs.training import Training, gpu_of
 from clusterjobs.sites.folders import STDIN, read_text
 from clusterjobs.sites.prices import HourlyPrice, Nodes, price_of
-from clusterjobs.spec.load import Spec
+from clusterjobs.spec.load import LoadedSpec
 from clusterjobs.yaml.document import Path, dotted
 from clusterjobs.yaml.edit import set_value
 
@@ -38,15 +38,15 @@ RECOMPUTATIONS: dict[str, tuple[Recompute, ...]] = {
 }
 
 
-def search_space(spec: Spec, layout: Layout) -> SearchSpace:
+def search_space(loaded: LoadedSpec, layout: Layout) -> SearchSpace:
     """What advise may change in this spec. A mixture of experts keeps its expert parallelism."""
-    name = spec.experiment.framework
+    name = loaded.spec.framework
     keys = FRAMEWORKS[name].parallel_keys
     is_megatron = name in ("megatron-lm", "megatron-deepspeed", "gpt-neox")
     if name == "megatron-lm":
         zero: tuple[int, ...] = (0, 1)
     elif layout.engine in ("deepspeed", "megatron-deepspeed") and "zero" in (
-        type(spec.options).model_fields if spec.options else ()
+        type(loaded.options).model_fields if loaded.options else ()
     ):
         zero = (0, 1, 2, 3)
     else:
@@ -61,9 +61,9 @@ def search_space(spec: Spec, layout: Layout) -> SearchSpace:
     )
 
 
-def settings_of(layout: Layout, base: Layout, spec: Spec) -> Iterator[Setting]:
+def settings_of(layout: Layout, base: Layout, loaded: LoadedSpec) -> Iterator[Setting]:
     """What to set in the spec for a layout: only what differs from the spec's own, `base`."""
-    name, batch = spec.experiment.framework, spec.experiment.batch
+    name, batch = loaded.spec.framework, loaded.spec.batch
     if batch and (layout.micro_batch, layout.data) != (base.micro_batch, base.data):
         if layout.micro_batch != base.micro_batch:
             yield Setting(("batch", "micro"), layout.micro_batch)

@@ -28,14 +28,14 @@ from clusterjobs.text import Text, show
 
 
 def check_spec(
-    experiment: Experiment, fairseq: Settings, given: frozenset[str], diagnostics: Diagnostics
+    spec: Experiment, fairseq: Settings, given: frozenset[str], diagnostics: Diagnostics
 ) -> None:
     """Check everything but the single arguments. `given`: fairseq's keys that are in `args`."""
-    _check_program(experiment, fairseq, diagnostics)
-    _check_kind(experiment, fairseq, diagnostics)
-    _check_batch(experiment, fairseq, given, diagnostics)
-    _check_bucket(experiment, fairseq, diagnostics)
-    _check_precision(experiment, fairseq, diagnostics)
+    _check_program(spec, fairseq, diagnostics)
+    _check_kind(spec, fairseq, diagnostics)
+    _check_batch(spec, fairseq, given, diagnostics)
+    _check_bucket(spec, fairseq, diagnostics)
+    _check_precision(spec, fairseq, diagnostics)
 
 
 def check_values(given: Given, diagnostics: Diagnostics) -> None:
@@ -45,15 +45,15 @@ def check_values(given: Given, diagnostics: Diagnostics) -> None:
         known = table("fairseq-train")
         choices = (name for name, kind in known.types.items() if isinstance(kind, list))
         extended = set(map(argument_key, choices)) if given.has("user_dir") else ()
-        check_arguments(given.task.experiment, diagnostics, known, extended)
+        check_arguments(given.task.spec, diagnostics, known, extended)
         return
     for finding in override_findings(given):
         diagnostics.problem(*finding)
 
 
-def _check_program(experiment: Experiment, fairseq: Settings, diagnostics: Diagnostics) -> None:
+def _check_program(spec: Experiment, fairseq: Settings, diagnostics: Diagnostics) -> None:
     for key in ("script", "command"):
-        if getattr(experiment, key) is not None:
+        if getattr(spec, key) is not None:
             diagnostics.problem(
                 (key,),
                 f"fairseq runs {fairseq.cli}, not a {key} of yours",
@@ -61,11 +61,11 @@ def _check_program(experiment: Experiment, fairseq: Settings, diagnostics: Diagn
             )
 
 
-def _check_kind(experiment: Experiment, fairseq: Settings, diagnostics: Diagnostics) -> None:
+def _check_kind(spec: Experiment, fairseq: Settings, diagnostics: Diagnostics) -> None:
     is_hydra = fairseq.cli == "fairseq-hydra-train"
     if fairseq.arch is None and not (is_hydra and fairseq.config_name):
         diagnostics.problem(
-            ("fairseq", "arch") if "fairseq" in experiment.model_fields_set else ("fairseq",),
+            ("fairseq", "arch") if "fairseq" in spec.model_fields_set else ("fairseq",),
             "arch is missing: fairseq would train its default architecture or none",
             "add `fairseq: {arch: roberta_large}`"
             + (", or config_name: of a config with a model" if is_hydra else ""),
@@ -83,7 +83,7 @@ def _check_kind(experiment: Experiment, fairseq: Settings, diagnostics: Diagnost
                 "fairseq-train reads no config file",
                 "cli: fairseq-hydra-train, or remove it",
             )
-    if experiment.model and fairseq.arch and half_of(fairseq.arch) is None:
+    if spec.model and fairseq.arch and half_of(fairseq.arch) is None:
         diagnostics.problem(
             ("model",),
             f"not supported for {fairseq.arch}, only for roberta* and transformer_lm*",
@@ -92,11 +92,11 @@ def _check_kind(experiment: Experiment, fairseq: Settings, diagnostics: Diagnost
 
 
 def _check_batch(
-    experiment: Experiment, fairseq: Settings, given: frozenset[str], diagnostics: Diagnostics
+    spec: Experiment, fairseq: Settings, given: frozenset[str], diagnostics: Diagnostics
 ) -> None:
     """fairseq does not start without a batch size (fairseq_cli/train.py asserts it)."""
     sizes = {"batch_size", "max_sentences", "max_tokens"}
-    if experiment.batch is None and not given & sizes and not fairseq.config_name:
+    if spec.batch is None and not given & sizes and not fairseq.config_name:
         diagnostics.missing(
             "batch",
             "batch is missing: fairseq needs a batch size",
@@ -107,8 +107,8 @@ def _check_batch(
 _READ_BUCKETS = ("pytorch_ddp", "c10d")
 
 
-def _check_bucket(experiment: Experiment, fairseq: Settings, diagnostics: Diagnostics) -> None:
-    arguments = experiment.args if isinstance(experiment.args, dict) else {}
+def _check_bucket(spec: Experiment, fairseq: Settings, diagnostics: Diagnostics) -> None:
+    arguments = spec.args if isinstance(spec.args, dict) else {}
     for name in ("ddp-backend", "distributed_training.ddp_backend"):
         backend = arguments.get(name)
         if fairseq.bucket_cap_mb and backend is not None and backend not in _READ_BUCKETS:
@@ -122,9 +122,7 @@ def _check_bucket(experiment: Experiment, fairseq: Settings, diagnostics: Diagno
             )
 
 
-def refuse_settings(
-    experiment: Experiment, settings: list[Setting], diagnostics: Diagnostics
-) -> None:
+def refuse_settings(spec: Experiment, settings: list[Setting], diagnostics: Diagnostics) -> None:
     """Refuse `args` that are derived or that the launcher decides."""
     origins = {
         _name_of(setting): diagnostics.describe_key(setting.origin)
@@ -135,7 +133,7 @@ def refuse_settings(
         origins["max_sentences"] = origins["batch_size"]  # its older name
     ranks = f"{diagnostics.describe_key(('nodes',))} and the launcher"
     origins.update(dict.fromkeys(OF_THE_LAUNCHER, ranks))
-    for position, name, key in argument_keys(experiment):
+    for position, name, key in argument_keys(spec):
         if key in origins:
             refuse_derived(position, name, origins[key], diagnostics)
         elif key in ("arch", "task", "criterion"):
@@ -150,19 +148,19 @@ def _name_of(setting: Setting) -> str:
     return flag_of(setting).lstrip("-").replace("-", "_")
 
 
-def _check_precision(experiment: Experiment, fairseq: Settings, diagnostics: Diagnostics) -> None:
+def _check_precision(spec: Experiment, fairseq: Settings, diagnostics: Diagnostics) -> None:
     """Refuse bf16 with fairseq-train, which then uses a TPU; fairseq-hydra-train can use GPUs."""
     if fairseq.cli == "fairseq-hydra-train":
         return
     hint = "fairseq: {cli: fairseq-hydra-train}, which trains in bf16 on GPUs"
-    if experiment.precision == "bf16":
+    if spec.precision == "bf16":
         what = "fairseq-train cannot use bf16 on a GPU: --bf16 selects a TPU (fairseq/options.py)"
         diagnostics.problem(("precision",), what, hint)
-    for position, name, key in argument_keys(experiment):
-        if key == "memory_efficient_bf16" or (key == "bf16" and experiment.precision is None):
+    for position, name, key in argument_keys(spec):
+        if key == "memory_efficient_bf16" or (key == "bf16" and spec.precision is None):
             what = f"{name} selects a TPU in fairseq-train (fairseq/options.py)"
             diagnostics.problem(("args", position), what, hint)
-        if key == "memory_efficient_fp16" and experiment.precision in ("fp32", "bf16"):
+        if key == "memory_efficient_fp16" and spec.precision in ("fp32", "bf16"):
             where = diagnostics.describe_key(("precision",))
-            what = f"{name} trains in fp16, and {where} is {experiment.precision}"
+            what = f"{name} trains in fp16, and {where} is {spec.precision}"
             diagnostics.problem(("args", position), what, "precision: fp16, or remove it")

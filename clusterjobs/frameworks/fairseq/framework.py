@@ -73,9 +73,9 @@ _MASKED = 0.15  # --mask-prob
 _SEQUENCE = {"encoder": 512, "decoder": 2048}
 
 
-def foreseen(experiment: Experiment, fairseq: Settings) -> Foreseen:
+def foreseen(spec: Experiment, fairseq: Settings) -> Foreseen:
     """The sizes of the architecture, replaced by the arguments."""
-    flags, half = Flags(experiment), half_of(fairseq.arch or "")
+    flags, half = Flags(spec), half_of(fairseq.arch or "")
     is_gpt3 = (fairseq.arch or "").startswith("transformer_lm_gpt3")
     dropout = 0.0 if is_gpt3 else 0.1
     model: dict[str, Any] = {}
@@ -100,7 +100,7 @@ def foreseen(experiment: Experiment, fairseq: Settings) -> Foreseen:
         "zero": 3 if sharded else 0,
         "recompute": "full" if flags.has("checkpoint_activations") else "none",
         "flash": False,
-        "precision": experiment.precision or "fp32",
+        "precision": spec.precision or "fp32",
         "attention_dropout": flags.number("attention_dropout", dropout) > 0,
         "hidden_dropout": flags.number("dropout", dropout) > 0,
     }
@@ -151,30 +151,30 @@ class Fairseq(Framework):
     ) -> Program | None:
         options = task.options
         assert isinstance(options, Options)
-        fairseq, experiment = options.fairseq, task.experiment
-        given = frozenset(key for _, _, key in argument_keys(experiment))
+        fairseq, spec = options.fairseq, task.spec
+        given = frozenset(key for _, _, key in argument_keys(spec))
         settings = derived_settings(task, fairseq, given)
-        check_spec(experiment, fairseq, given, diagnostics)
-        refuse_settings(experiment, settings, diagnostics)
+        check_spec(spec, fairseq, given, diagnostics)
+        refuse_settings(spec, settings, diagnostics)
         check_values(given_of(task, fairseq), diagnostics)
         _derive(task, provenance)
         on_cpus = not task.shape.gpus_per_node and task.shape.world_size > 1
         command = hydra_command if fairseq.cli == "fairseq-hydra-train" else train_command
         return Program(
-            command(experiment, fairseq, settings, on_cpus),
+            command(spec, fairseq, settings, on_cpus),
             is_python=False,
-            environment=_environment(experiment),
+            environment=_environment(spec),
             origins=_origins(settings, diagnostics),
         )
 
     def foreseen(
-        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+        self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> Foreseen:
         assert isinstance(options, Options)
-        return foreseen(experiment, options.fairseq)
+        return foreseen(spec, options.fairseq)
 
     def data_paths(
-        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+        self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> Iterator[DataPath]:
         """The data, which may be several folders with colons between them."""
         assert isinstance(options, Options)
@@ -195,9 +195,9 @@ def _origins(settings: list[Setting], diagnostics: Diagnostics) -> dict[str, str
     return origins
 
 
-def _environment(experiment: Experiment) -> tuple[Variable, ...]:
+def _environment(spec: Experiment) -> tuple[Variable, ...]:
     """Unless the spec sets the opposite variable: with both, torch loads nothing."""
-    if "TORCH_FORCE_WEIGHTS_ONLY_LOAD" in experiment.env:
+    if "TORCH_FORCE_WEIGHTS_ONLY_LOAD" in spec.env:
         return ()
     return (
         Variable(

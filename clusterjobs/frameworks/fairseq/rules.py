@@ -38,19 +38,17 @@ class Given(GivenArguments):
 def given_of(task: Task, settings: Settings) -> Given:
     """What the spec of a task gives."""
     is_hydra = settings.cli == "fairseq-hydra-train"
-    overrides = _overrides(task) if is_hydra else given_arguments(task.experiment)
+    overrides = _overrides(task) if is_hydra else given_arguments(task.spec)
     values = {one.position: one for one in overrides}
     found = {
-        key: values[position]
-        for position, _, key in argument_keys(task.experiment)
-        if position in values
+        key: values[position] for position, _, key in argument_keys(task.spec) if position in values
     }
     return Given(task, found, settings)
 
 
 def _overrides(task: Task) -> Iterator[Argument]:
     """hydra's overrides: `optimization.lr: [1e-4]`, or the text `optimization.lr=[1e-4]`."""
-    arguments = task.experiment.args
+    arguments = task.spec.args
     if isinstance(arguments, Mapping):
         for name, value in arguments.items():
             if isinstance(value, tuple):
@@ -121,7 +119,7 @@ def unknown_choices(given: Given) -> Iterator[Finding]:
 def tokens_below_the_batch(given: Given) -> Iterator[Finding]:
     tokens, model, samples = (
         given.number("max_tokens"),
-        given.task.experiment.model,
+        given.task.spec.model,
         given.task.samples,
     )
     if tokens is None or model is None or samples is None:

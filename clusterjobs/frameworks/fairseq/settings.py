@@ -67,10 +67,10 @@ def derived_settings(task: Task, fairseq: Settings, given: frozenset[str]) -> li
     """
     return [
         *_kind(fairseq),
-        *_model(task.experiment, fairseq, given),
-        *_precision(task.experiment),
+        *_model(task.spec, fairseq, given),
+        *_precision(task.spec),
         *_batch(task, given),
-        *_checkpoints(task.experiment),
+        *_checkpoints(task.spec),
         *_ranks(task, fairseq, given),
     ]
 
@@ -93,8 +93,8 @@ def half_of(arch: str) -> str | None:
     return next((half for start, half in _HALVES.items() if re.match(start, arch)), None)
 
 
-def _model(experiment: Experiment, fairseq: Settings, given: frozenset[str]) -> Iterator[Setting]:
-    model, half = experiment.model, half_of(fairseq.arch or "")
+def _model(spec: Experiment, fairseq: Settings, given: frozenset[str]) -> Iterator[Setting]:
+    model, half = spec.model, half_of(fairseq.arch or "")
     if model is None or half is None:
         return
     yield Setting("model", f"{half}_layers", str(model.layers), ("model", "layers"))
@@ -110,11 +110,11 @@ def _model(experiment: Experiment, fairseq: Settings, given: frozenset[str]) -> 
         yield Setting("model", "max_positions", str(model.sequence), ("model", "sequence"))
 
 
-def _precision(experiment: Experiment) -> Iterator[Setting]:
+def _precision(spec: Experiment) -> Iterator[Setting]:
     """All switches: one that a config file sets would win over another, fp16 over bf16."""
-    if experiment.precision:
+    if spec.precision:
         for key in ("fp16", "bf16", "amp"):
-            yield Setting("common", key, experiment.precision == key, ("precision",))
+            yield Setting("common", key, spec.precision == key, ("precision",))
 
 
 def _batch(task: Task, given: frozenset[str]) -> Iterator[Setting]:
@@ -128,10 +128,10 @@ def _batch(task: Task, given: frozenset[str]) -> Iterator[Setting]:
         yield Setting("optimization", "update_freq", steps, ("batch",), is_list=True)
 
 
-def _checkpoints(experiment: Experiment) -> Iterator[Setting]:
+def _checkpoints(spec: Experiment) -> Iterator[Setting]:
     """fairseq resumes from the last checkpoint in the folder; it starts anew if there is none."""
-    if experiment.checkpoints:
-        folder = folder_on_the_node(experiment.checkpoints.path)
+    if spec.checkpoints:
+        folder = folder_on_the_node(spec.checkpoints.path)
         yield Setting("checkpoint", "save_dir", folder, ("checkpoints", "path"))
 
 
@@ -182,7 +182,7 @@ def flag_of(setting: Setting) -> str:
 
 
 def train_command(
-    experiment: Experiment, fairseq: Settings, settings: Iterable[Setting], on_cpus: bool
+    spec: Experiment, fairseq: Settings, settings: Iterable[Setting], on_cpus: bool
 ) -> tuple[Value, ...]:
     """fairseq-train: the data, flags, and the spec's `args`."""
     found: list[Value] = ["fairseq-train"]
@@ -194,11 +194,11 @@ def train_command(
         if isinstance(setting.value, (str, Text)):
             found.append(setting.value)
     rank = ("bash", "-c", 'exec "$@" --distributed-rank "$RANK"', "rank") if on_cpus else ()
-    return (*rank, *found, *arguments_of(experiment))
+    return (*rank, *found, *arguments_of(spec))
 
 
 def hydra_command(
-    experiment: Experiment, fairseq: Settings, settings: Iterable[Setting], on_cpus: bool
+    spec: Experiment, fairseq: Settings, settings: Iterable[Setting], on_cpus: bool
 ) -> tuple[Value, ...]:
     """fairseq-hydra-train: overrides, and the spec's `args`."""
     found: list[Value] = ["fairseq-hydra-train"]
@@ -214,7 +214,7 @@ def hydra_command(
         found.append("distributed_training.distributed_rank=${oc.env:RANK}")
     # hydra writes its log and config here, by default into workdir
     found.append(joined("hydra.run.dir='", JOB_DIR, "/hydra'"))
-    return (*found, *_own_overrides(experiment))
+    return (*found, *_own_overrides(spec))
 
 
 def override_of(setting: Setting, in_config: bool = False) -> Value:
@@ -248,14 +248,14 @@ def _quoted_text(text: str) -> str:
     return sign + inner.replace(sign, f"\\{sign}") + sign
 
 
-def _own_overrides(experiment: Experiment) -> Iterator[Value]:
-    arguments = experiment.args
+def _own_overrides(spec: Experiment) -> Iterator[Value]:
+    arguments = spec.args
     if not isinstance(arguments, Mapping):
         yield from arguments
         return
     for name, value in arguments.items():
         if name.startswith("-"):
-            yield from arguments_of(experiment.model_copy(update={"args": {name: value}}))
+            yield from arguments_of(spec.model_copy(update={"args": {name: value}}))
         elif isinstance(value, bool):
             yield f"{name}={'true' if value else 'false'}"
         elif isinstance(value, tuple):
@@ -264,13 +264,13 @@ def _own_overrides(experiment: Experiment) -> Iterator[Value]:
             yield joined(name, "=", _quoted(value))
 
 
-def argument_keys(experiment: Experiment) -> list[tuple[str | int, str, str]]:
+def argument_keys(spec: Experiment) -> list[tuple[str | int, str, str]]:
     """Of each argument: its position in `args`, its name as written, and fairseq's key.
 
     `--update-freq`, `optimization.update_freq` and `++optimization.update_freq=[4]` are all
     update_freq.
     """
-    arguments = experiment.args
+    arguments = spec.args
     if isinstance(arguments, Mapping):
         named: list[tuple[str | int, str]] = [(name, name) for name in arguments]
     else:

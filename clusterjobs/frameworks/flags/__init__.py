@@ -70,10 +70,10 @@ def table(framework: str) -> Table:
 
 
 def check_arguments(
-    experiment: Experiment, diagnostics: Diagnostics, known: Table, refused: Container[str] = ()
+    spec: Experiment, diagnostics: Diagnostics, known: Table, refused: Container[str] = ()
 ) -> None:
     """Compare the spec's `args` with the table, as argparse would; not those `refused` already."""
-    given = [one for one in given_arguments(experiment) if one.key not in refused]
+    given = [one for one in given_arguments(spec) if one.key not in refused]
     for finding in argument_findings(given, known):
         diagnostics.problem(*finding)
 

@@ -197,32 +197,32 @@ _PARALLEL = {"tensor": "model_parallel_size", "pipeline": "pipe_parallel_size"}
 
 
 def with_their_numbers(
-    experiment: Experiment, given: Givens, is_complete: bool, diagnostics: Diagnostics
+    spec: Experiment, given: Givens, is_complete: bool, diagnostics: Diagnostics
 ) -> Experiment:
-    """The experiment, with model, parallel and batch of the files where the spec has none.
+    """The spec, with model, parallel and batch of the files where the spec has none.
 
     `is_complete`: all files have been read.
     """
     update: dict[str, Any] = {}
-    if experiment.precision is None and (precision := Config(given, is_complete, {}).precision):
+    if spec.precision is None and (precision := Config(given, is_complete, {}).precision):
         key = next(key for key in ("precision", "fp16", "bf16") if key in given)
         diagnostics.relocate(("precision",), given[key].where)
         update["precision"] = {"bfloat16": "bf16"}.get(precision, precision)
-    if experiment.model is None:
+    if spec.model is None:
         model = _counts("model", _MODEL, given, diagnostics)
         update["model"] = Model.model_validate(model) if len(model) == len(_MODEL) else None
-    if experiment.batch is None:
+    if spec.batch is None:
         batch = _counts("batch", _BATCH, given, diagnostics)
         has_size = batch.keys() & {"micro", "global"}
         if is_complete and batch.keys() == {"micro", "global"}:
             diagnostics.relocate(("batch", "accumulation"), given["train_batch_size"].where)
             batch["accumulation"] = 1  # GPT-NeoX's default
         update["batch"] = Batch.model_validate(batch) if has_size else None
-    if "parallel" not in experiment.model_fields_set:
+    if "parallel" not in spec.model_fields_set:
         update["parallel"] = Parallel.model_validate(
             _counts("parallel", _PARALLEL, given, diagnostics)
         )
-    return experiment.model_copy(update=update)
+    return spec.model_copy(update=update)
 
 
 def has_batch(given: Givens) -> bool:

@@ -95,16 +95,16 @@ _VOCABULARIES = {"HFTokenizer": 50_277, "HFGPT2Tokenizer": 50_257, "CharLevelTok
 _GATED_MULTIPLE = 256
 
 
-def foreseen(experiment: Experiment, options: Options, files: Givens) -> Foreseen:
+def foreseen(spec: Experiment, options: Options, files: Givens) -> Foreseen:
     """The keys of the user's files, of `neox` and of the spec."""
-    spec = values_of_the_spec(experiment, options)
+    written = values_of_the_spec(spec, options)
     nowhere = Location("", 1, 1)
-    own = {key: Given(value, nowhere, (key,)) for key, value in spec.items()}
+    own = {key: Given(value, nowhere, (key,)) for key, value in written.items()}
     config = Config({**files, **own}, True, {})
     zero = {"zero_optimization": config.section("zero_optimization")}
     layout: dict[str, Any] = {
         "engine": "megatron-deepspeed",
-        "precision": experiment.precision or "fp16",
+        "precision": spec.precision or "fp16",
         "zero": stage_of(options.zero, zero),
         "offload": offload_of(zero),
         "recompute": "full" if config.value("checkpoint_activations") is True else "none",
@@ -172,7 +172,7 @@ class GptNeoX(Framework):
 
     def completed(
         self,
-        experiment: Experiment,
+        spec: Experiment,
         options: SpecModel | None,
         texts: Mapping[str, str],
         diagnostics: Diagnostics,
@@ -183,26 +183,26 @@ class GptNeoX(Framework):
         warn_of_unread(files, texts, diagnostics)
         given, problems = composed(texts)
         diagnostics.add(problems)
-        refuse_keys(given, written(experiment, options, diagnostics), _ONCE, diagnostics)
+        refuse_keys(given, written(spec, options, diagnostics), _ONCE, diagnostics)
         refuse_keys(given, NODES, "remove it: it would select other nodes", diagnostics)
         is_complete = not problems and texts.keys() >= set(files)
-        numbers = with_their_numbers(experiment, given, is_complete, diagnostics)
+        numbers = with_their_numbers(spec, given, is_complete, diagnostics)
         check_zero(
             options.zero or _zero_of(given, diagnostics), numbers.parallel.pipeline, diagnostics
         )
-        keys = {**given, **keys_of_the_spec(experiment, options, diagnostics)}
-        check_config(Config(keys, is_complete, experiment.software.requires), diagnostics)
+        keys = {**given, **keys_of_the_spec(spec, options, diagnostics)}
+        check_config(Config(keys, is_complete, spec.software.requires), diagnostics)
         if is_complete:
-            _check_required(experiment, options, given, diagnostics)
+            _check_required(spec, options, given, diagnostics)
         for key, one in keys.items():
             diagnostics.relocate(("neox", key), one.where)
         return numbers
 
-    def division(self, experiment: Experiment) -> Division:
+    def division(self, spec: Experiment) -> Division:
         return Division(pads_vocab=True)
 
     def data_paths(
-        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+        self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> Iterator[DataPath]:
         assert isinstance(options, Options)
         own = {key.replace("-", "_"): value for key, value in options.neox.items()}
@@ -210,24 +210,24 @@ class GptNeoX(Framework):
         return data_paths({**given, **own})
 
     def foreseen(
-        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+        self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> Foreseen:
         assert isinstance(options, Options)
-        return foreseen(experiment, options, composed(texts)[0])
+        return foreseen(spec, options, composed(texts)[0])
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
     ) -> Program | None:
         options = task.options
         assert isinstance(options, Options)
-        script = script_of(task.experiment, diagnostics)
-        check_spec(task.experiment, options, diagnostics)
+        script = script_of(task.spec, diagnostics)
+        check_spec(task.spec, options, diagnostics)
         record_batch(task, "train_batch_size", provenance)
         launch = launch_config(task, options)
         if script is None:
             return None
         return Program(
-            (*_arguments(script, task.experiment, options), *OUR_FILES),
+            (*_arguments(script, task.spec, options), *OUR_FILES),
             is_python=True,
             files=(ConfigFile(LAUNCH_NAME, yaml_text(launch)),),
             environment=tuple(_environment(task)),
@@ -239,16 +239,16 @@ _HOW_OFTEN = {"checkpoint_factor", "extra_save_iters", "save_interval"}  # the l
 
 
 def _check_required(
-    experiment: Experiment, options: Options, given: Givens, diagnostics: Diagnostics
+    spec: Experiment, options: Options, given: Givens, diagnostics: Diagnostics
 ) -> None:
     """Keys that deepy.py requires, in a file or in the spec; all files have been read."""
-    if experiment.batch is None and not has_batch(given):
+    if spec.batch is None and not has_batch(given):
         example = "{micro: 4, global: 64}"
         diagnostics.missing(
             "batch", "batch is missing, here and in the configs", f"add `batch: {example}`"
         )
     known = {*given, *(key.replace("-", "_") for key in options.neox)}
-    if experiment.checkpoints and not known & _HOW_OFTEN:
+    if spec.checkpoints and not known & _HOW_OFTEN:
         diagnostics.problem(
             ("checkpoints",),
             "checkpoint_factor is missing: how often a checkpoint is saved",
@@ -268,8 +268,8 @@ def _zero_of(given: Givens, diagnostics: Diagnostics) -> Zero | None:
 # ------------------------------------------------------------------ the program
 
 
-def _arguments(script: Value, experiment: Experiment, options: Options) -> Iterator[Value]:
-    yield from ("deepy.py", script, *arguments_of(experiment))
+def _arguments(script: Value, spec: Experiment, options: Options) -> Iterator[Value]:
+    yield from ("deepy.py", script, *arguments_of(spec))
     if options.config_dir:
         yield from ("-d", expanding(options.config_dir))
     yield from map(expanding, options.configs)

@@ -81,7 +81,7 @@ def launch_config(task: Task, options: Options) -> dict[str, Any]:
 
 def _launch(task: Task) -> dict[str, Any]:
     """How DeepSpeed starts the ranks."""
-    if task.experiment.software.container:  # there is no srun inside
+    if task.spec.software.container:  # there is no srun inside
         return {"launcher": "pdsh", "no_ssh_check": True}
     launch: dict[str, Any] = {"launcher": "slurm", "deepspeed_slurm": True, "no_ssh_check": True}
     if task.shape.nodes == 1:
@@ -92,44 +92,44 @@ def _launch(task: Task) -> dict[str, Any]:
 def _of_the_spec(task: Task, options: Options) -> dict[str, Any]:
     """The keys that the spec sets; the user's files set the others."""
     found = dict[str, Any]()
-    if (samples := task.samples) and task.experiment.batch:
+    if (samples := task.samples) and task.spec.batch:
         found["train_batch_size"] = samples.global_
         found["train_micro_batch_size_per_gpu"] = samples.micro
         found["gradient_accumulation_steps"] = samples.accumulation
-    return {**found, **_beside_the_batch(task.experiment, options)}
+    return {**found, **_beside_the_batch(task.spec, options)}
 
 
-def _beside_the_batch(experiment: Experiment, options: Options) -> dict[str, Any]:
+def _beside_the_batch(spec: Experiment, options: Options) -> dict[str, Any]:
     found = dict[str, Any]()
-    if "parallel" in experiment.model_fields_set:
-        pipeline = experiment.parallel.pipeline
+    if "parallel" in spec.model_fields_set:
+        pipeline = spec.parallel.pipeline
         found["pipe_parallel_size"] = pipeline if pipeline > 1 else 0  # 0: no pipeline module
-        found["model_parallel_size"] = experiment.parallel.tensor
-    if model := experiment.model:
+        found["model_parallel_size"] = spec.parallel.tensor
+    if model := spec.model:
         found["num_layers"], found["hidden_size"] = model.layers, model.hidden
         found["num_attention_heads"] = model.heads
         found["seq_length"] = found["max_position_embeddings"] = model.sequence
-    found.update(_PRECISION.get(experiment.precision or "", {}))
+    found.update(_PRECISION.get(spec.precision or "", {}))
     if options.zero:
         found["zero_optimization"] = {"stage": options.zero.stage}
-    if experiment.checkpoints:
-        found["save"] = found["load"] = experiment.checkpoints.path
+    if spec.checkpoints:
+        found["save"] = found["load"] = spec.checkpoints.path
     return found
 
 
-def values_of_the_spec(experiment: Experiment, options: Options) -> dict[str, Any]:
+def values_of_the_spec(spec: Experiment, options: Options) -> dict[str, Any]:
     """The keys that the spec sets, except the batch, and those of `neox`."""
     own = {key.replace("-", "_"): value for key, value in options.neox.items()}
-    return {**_beside_the_batch(experiment, options), **own}
+    return {**_beside_the_batch(spec, options), **own}
 
 
 def keys_of_the_spec(
-    experiment: Experiment, options: Options, diagnostics: Diagnostics
+    spec: Experiment, options: Options, diagnostics: Diagnostics
 ) -> dict[str, Given]:
     """The keys that the spec sets, except the batch, and those of `neox`."""
     derived = {
         key: Given(value, diagnostics.where(ORIGINS[key]), ORIGINS[key])
-        for key, value in _beside_the_batch(experiment, options).items()
+        for key, value in _beside_the_batch(spec, options).items()
     }
     own = {
         key.replace("-", "_"): Given(value, diagnostics.where(("neox", key)), ("neox", key))
@@ -165,14 +165,14 @@ ORIGINS: dict[str, tuple[str, ...]] = {
 }
 
 
-def written(experiment: Experiment, options: Options, diagnostics: Diagnostics) -> dict[str, str]:
+def written(spec: Experiment, options: Options, diagnostics: Diagnostics) -> dict[str, str]:
     """The keys of the launch file, each with the key of the spec that sets it."""
-    given = {*experiment.model_fields_set, *options.model_fields_set}
-    spec = {
+    given = {*spec.model_fields_set, *options.model_fields_set}
+    said = {
         key: diagnostics.describe_key(path) for key, path in ORIGINS.items() if path[0] in given
     }
     own = {key.replace("-", "_"): diagnostics.describe_key(("neox", key)) for key in options.neox}
-    return {**own, **spec, **dict.fromkeys(OURS, "framework: gpt-neox")}
+    return {**own, **said, **dict.fromkeys(OURS, "framework: gpt-neox")}
 
 
 # ------------------------------------------------------------------ config names
@@ -235,20 +235,18 @@ NODES = {
 }
 
 
-def check_spec(experiment: Experiment, options: Options, diagnostics: Diagnostics) -> None:
+def check_spec(spec: Experiment, options: Options, diagnostics: Diagnostics) -> None:
     """Check the keys of the spec that need no config file."""
     _check_neox(options, diagnostics)
-    _check_model(experiment.model, diagnostics)
-    _check_checkpoints(experiment, diagnostics)
+    _check_model(spec.model, diagnostics)
+    _check_checkpoints(spec, diagnostics)
     names = ("conf_dir", "d", "conf_file", "hostfile", "H")
-    refuse_arguments(
-        experiment, diagnostics, dict.fromkeys(names, "config_dir, configs and the job")
-    )
-    _check_arguments(experiment, diagnostics)
-    if experiment.prefix:
+    refuse_arguments(spec, diagnostics, dict.fromkeys(names, "config_dir, configs and the job"))
+    _check_arguments(spec, diagnostics)
+    if spec.prefix:
         hint = "remove it: DeepSpeed starts the ranks with its own srun"
         diagnostics.problem(("prefix",), "prefix does not reach the ranks of gpt-neox", hint)
-    if "WANDB_API_KEY" in experiment.secrets:
+    if "WANDB_API_KEY" in spec.secrets:
         hint = "keep it in ~/.netrc on the cluster, or use whole nodes"
         what = "deepy.py writes WANDB_API_KEY on srun's command line, where `ps` shows it"
         diagnostics.problem(("secrets", "WANDB_API_KEY"), what, hint, warning=True)
@@ -260,9 +258,9 @@ _FLAGS_OF_DEEPY = (
 )
 
 
-def _check_arguments(experiment: Experiment, diagnostics: Diagnostics) -> None:
+def _check_arguments(spec: Experiment, diagnostics: Diagnostics) -> None:
     """deepy.py has a few flags; the keys of its configs are none of them."""
-    for argument in given_arguments(experiment):
+    for argument in given_arguments(spec):
         key = argument.key
         is_flag = key in _FLAGS_OF_DEEPY or key.startswith("wandb_")
         if key in table("gpt-neox").types and not is_flag:
@@ -271,9 +269,9 @@ def _check_arguments(experiment: Experiment, diagnostics: Diagnostics) -> None:
             diagnostics.problem(argument.path, what, f"write neox: {{{key}: {value}}}")
 
 
-def _check_checkpoints(experiment: Experiment, diagnostics: Diagnostics) -> None:
+def _check_checkpoints(spec: Experiment, diagnostics: Diagnostics) -> None:
     """The path is written into a config file, in which nothing is expanded."""
-    path = experiment.checkpoints.path if experiment.checkpoints else "/"
+    path = spec.checkpoints.path if spec.checkpoints else "/"
     if isinstance(path, Text) or not path.startswith("/") or "${" in path:
         diagnostics.problem(
             ("checkpoints", "path"),

@@ -32,19 +32,17 @@ class ModelFlags(NamedTuple):
     experts_per_token: str
 
 
-def model_arguments(
-    experiment: Experiment, has_positions: bool, names: ModelFlags
-) -> Iterator[str]:
+def model_arguments(spec: Experiment, has_positions: bool, names: ModelFlags) -> Iterator[str]:
     """The model's size, and its precision."""
-    if model := experiment.model:
+    if model := spec.model:
         yield from ("--num-layers", str(model.layers), "--hidden-size", str(model.hidden))
         yield from ("--num-attention-heads", str(model.heads))
         yield from ("--seq-length", str(model.sequence))
-        if has_positions and "max_position_embeddings" not in _names(experiment):
+        if has_positions and "max_position_embeddings" not in _names(spec):
             yield from ("--max-position-embeddings", str(model.sequence))
         yield from _further_model_arguments(model, names)
-    if experiment.precision in ("fp16", "bf16"):
-        yield f"--{experiment.precision}"
+    if spec.precision in ("fp16", "bf16"):
+        yield f"--{spec.precision}"
 
 
 def _further_model_arguments(model: Model, names: ModelFlags) -> Iterator[str]:
@@ -61,8 +59,8 @@ def _further_model_arguments(model: Model, names: ModelFlags) -> Iterator[str]:
         yield from (names.experts_per_token, str(model.experts_per_token))
 
 
-def _names(experiment: Experiment) -> set[str]:
-    return {argument_key(name) for _, name in argument_names(experiment)}
+def _names(spec: Experiment) -> set[str]:
+    return {argument_key(name) for _, name in argument_names(spec)}
 
 
 def parallel_arguments(task: Task) -> Iterator[str]:
@@ -78,12 +76,12 @@ def batch_arguments(task: Task) -> Iterator[str]:
         yield from ("--global-batch-size", str(samples.global_))
 
 
-def checkpoint_arguments(experiment: Experiment) -> Iterator[Value]:
+def checkpoint_arguments(spec: Experiment) -> Iterator[Value]:
     """Resume from the newest checkpoint in the folder; start anew if there is none."""
-    if experiment.checkpoints:
-        folder = folder_on_the_node(experiment.checkpoints.path)
+    if spec.checkpoints:
+        folder = folder_on_the_node(spec.checkpoints.path)
         yield from ("--save", folder, "--load", folder)
-    if experiment.restarts:
+    if spec.restarts:
         yield from ("--exit-duration-in-mins", EXIT_MINUTES)
 
 
@@ -107,14 +105,14 @@ DERIVED_FROM: dict[str, Path] = {
 }
 
 
-def size_hints(experiment: Experiment, derived: Mapping[str, Path]) -> dict[str, str]:
+def size_hints(spec: Experiment, derived: Mapping[str, Path]) -> dict[str, str]:
     """For sizes in `args` that `parallel` does not have: where to write them."""
     hints = {}
-    for one in given_arguments(experiment):
+    for one in given_arguments(spec):
         section, *key = map(str, derived.get(one.key, ("",)))
         value = one.texts[0] if len(one.texts) == 1 else "true"
         is_size = section == "parallel" and (value.isdecimal() or not one.texts)
-        if is_size and key[0] not in experiment.parallel.model_fields_set:
+        if is_size and key[0] not in spec.parallel.model_fields_set:
             hints[one.key] = f"remove it, and write parallel: {{{key[0]}: {value}}}"
     return hints
 
@@ -152,15 +150,15 @@ _BY_CHECKPOINTS: dict[str, Path] = {
 
 
 def origins_of(
-    experiment: Experiment, further: dict[str, Path], diagnostics: Diagnostics
+    spec: Experiment, further: dict[str, Path], diagnostics: Diagnostics
 ) -> dict[str, str]:
     """Arguments that `args` may not have, and the keys that they follow from."""
     derived = {
         **DERIVED_FROM,
         **further,
-        **_by_model(experiment.model),
-        **(_BY_CHECKPOINTS if experiment.checkpoints else {}),
-        **(_BY_RESTARTS if experiment.restarts else {}),
+        **_by_model(spec.model),
+        **(_BY_CHECKPOINTS if spec.checkpoints else {}),
+        **(_BY_RESTARTS if spec.restarts else {}),
     }
     origins = {name: diagnostics.describe_key(path) for name, path in derived.items()}
     ranks = f"{diagnostics.describe_key(('nodes',))} and the launcher"

@@ -27,8 +27,8 @@ _VOCABULARIES = {
 class Flags:
     """The arguments of a spec, for questions about single values."""
 
-    def __init__(self, experiment: Experiment) -> None:
-        self._given: Mapping[str, Argument] = {one.key: one for one in given_arguments(experiment)}
+    def __init__(self, spec: Experiment) -> None:
+        self._given: Mapping[str, Argument] = {one.key: one for one in given_arguments(spec)}
 
     def has(self, name: str) -> bool:
         return name in self._given
@@ -48,13 +48,13 @@ class Flags:
             return default
 
 
-def shape_fields(experiment: Experiment, heads_of_keys: str) -> dict[str, Any]:
+def shape_fields(spec: Experiment, heads_of_keys: str) -> dict[str, Any]:
     """Fields of ModelShape. `heads_of_keys`: the name of the argument for kv_heads."""
-    flags = Flags(experiment)
-    return {name: value for name, value in _shape(experiment, flags, heads_of_keys) if value}
+    flags = Flags(spec)
+    return {name: value for name, value in _shape(spec, flags, heads_of_keys) if value}
 
 
-def _shape(experiment: Experiment, flags: Flags, heads_of_keys: str) -> Iterator[tuple[str, Any]]:
+def _shape(spec: Experiment, flags: Flags, heads_of_keys: str) -> Iterator[tuple[str, Any]]:
     """Names and values; a value that is not set is None or 0, since flags only switch on."""
     yield "kv_heads", flags.count(heads_of_keys)
     yield "head_dim", flags.count("kv_channels")
@@ -71,7 +71,7 @@ def _shape(experiment: Experiment, flags: Flags, heads_of_keys: str) -> Iterator
     yield "norm", "rms" if flags.text("normalization").lower() == "rmsnorm" else None
     tokenizer = flags.text("tokenizer_type")
     yield "vocab", flags.count("vocab_size") or _VOCABULARIES.get(tokenizer)
-    yield "encoder", "bert" in show(experiment.script or "").rpartition("/")[2]
+    yield "encoder", "bert" in show(spec.script or "").rpartition("/")[2]
 
 
 def expert_fields(flags: Flags, ffn: int | None) -> dict[str, Any]:
@@ -87,14 +87,14 @@ def expert_fields(flags: Flags, ffn: int | None) -> dict[str, Any]:
     return {"experts": Experts(number, min(top_k, number), width, shared)}
 
 
-def layout_fields(experiment: Experiment) -> dict[str, Any]:
+def layout_fields(spec: Experiment) -> dict[str, Any]:
     """Fields of Layout that both have."""
-    flags = Flags(experiment)
+    flags = Flags(spec)
     found: dict[str, Any] = {
         "attention_dropout": flags.number("attention_dropout", 0.1) > 0,
         "hidden_dropout": flags.number("hidden_dropout", 0.1) > 0,
         "optimizer": flags.text("optimizer") or "adam",
-        "precision": experiment.precision or "fp32",
+        "precision": spec.precision or "fp32",
     }
     granularity = flags.text("recompute_granularity")
     if granularity in ("full", "selective"):
@@ -124,9 +124,9 @@ _USED_BY_ALL_NODES = (
 )
 
 
-def data_paths_of(experiment: Experiment) -> Iterator[DataPath]:
+def data_paths_of(spec: Experiment) -> Iterator[DataPath]:
     """The paths in the spec's arguments."""
-    flags = {one.key: one for one in given_arguments(experiment)}
+    flags = {one.key: one for one in given_arguments(spec)}
     for name in _USED_BY_ALL_NODES:
         flag = flags.get(name)
         indexed = name in _INDEXED and "data_cache_path" not in flags

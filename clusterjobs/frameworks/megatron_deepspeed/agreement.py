@@ -59,15 +59,15 @@ class Agreed(NamedTuple):
 
 
 def agree(
-    experiment: Experiment,
+    spec: Experiment,
     own: Mapping[str, Any],
     diagnostics: Diagnostics,
     provenance: Provenance,
 ) -> Agreed:
     """Derive one side from the other; two that differ are refused."""
-    flags = {one.key: one for one in given_arguments(experiment)}
+    flags = {one.key: one for one in given_arguments(spec)}
     arguments, config = _clipping(flags, own, diagnostics, provenance)
-    if experiment.precision == "fp16":
+    if spec.precision == "fp16":
         config |= _loss_scale(flags, own, diagnostics)
     _check_optimizer(flags, own, diagnostics)
     return Agreed(arguments, config)

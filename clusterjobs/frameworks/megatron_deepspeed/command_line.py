@@ -73,11 +73,11 @@ class Options(TopLevelKeys):
 def derived_arguments(task: Task, options: Options) -> tuple[Value, ...]:
     """The flags that follow from the spec's other keys."""
     return (
-        *model_arguments(task.experiment, _has_positions(task.experiment), _MODEL_FLAGS),
+        *model_arguments(task.spec, _has_positions(task.spec), _MODEL_FLAGS),
         *parallel_arguments(task),
         *_pipeline_arguments(task),
         *batch_arguments(task),
-        *checkpoint_arguments(task.experiment),
+        *checkpoint_arguments(task.spec),
         *_deepspeed_arguments(options),
     )
 
@@ -85,9 +85,9 @@ def derived_arguments(task: Task, options: Options) -> tuple[Value, ...]:
 _MODEL_FLAGS = ModelFlags(("--num-key-value-heads",), "--topk")
 
 
-def _has_positions(experiment: Experiment) -> bool:
+def _has_positions(spec: Experiment) -> bool:
     """Not with rotary positions: BigScience's fork asserts that."""
-    flags = {one.key: one.values for one in given_arguments(experiment)}
+    flags = {one.key: one.values for one in given_arguments(spec)}
     return flags.get("position_embedding_type") != ("rotary",)
 
 
@@ -129,7 +129,7 @@ def environment(task: Task) -> Iterator[Variable]:
         "Megatron-DeepSpeed",
     )
     yield extensions_folder()
-    if "sequence_parallel" in {one.key for one in given_arguments(task.experiment)}:
+    if "sequence_parallel" in {one.key for one in given_arguments(task.spec)}:
         yield Variable(
             "CUDA_DEVICE_MAX_CONNECTIONS",
             "1",

@@ -68,15 +68,15 @@ from clusterjobs.yaml.document import Path
 _FLASH = ("use_flash_attn", "use_flash_attn_v1", "use_flash_attn_v2", "use_flash_attn_triton")
 
 
-def foreseen(experiment: Experiment, options: Options) -> Foreseen:
+def foreseen(spec: Experiment, options: Options) -> Foreseen:
     """Attention is not fused unless a flag says so."""
-    flags = Flags(experiment)
-    model = shape_fields(experiment, "num_key_value_heads")
-    hidden = experiment.model.hidden if experiment.model else None
+    flags = Flags(spec)
+    model = shape_fields(spec, "num_key_value_heads")
+    hidden = spec.model.hidden if spec.model else None
     model |= expert_fields(flags, 4 * hidden if hidden else None)
     layout = {
         "engine": "megatron-deepspeed",
-        **layout_fields(experiment),
+        **layout_fields(spec),
         "zero": options.zero.stage,
         "flash": any(flags.has(name) for name in _FLASH),
         "sequence_parallel": flags.has("sequence_parallel"),
@@ -124,13 +124,13 @@ class MegatronDeepSpeed(Framework):
     ) -> Program | None:
         options = task.options
         assert isinstance(options, Options)
-        script = script_of(task.experiment, diagnostics)
-        if task.experiment.model is None:
+        script = script_of(task.spec, diagnostics)
+        if task.spec.model is None:
             example = "{layers: 24, hidden: 1024, heads: 16, sequence: 1024}"
             diagnostics.missing("model", "model is missing", f"add `model: {example}`")
-        origins = _origins(task.experiment, diagnostics)
+        origins = _origins(task.spec, diagnostics)
         _check_arguments(task, options, origins, diagnostics)
-        agreed = agree(task.experiment, options.ds_config, diagnostics, provenance)
+        agreed = agree(task.spec, options.ds_config, diagnostics, provenance)
         derived = {**own_config(task, options), **agreed.config}
         own = options.ds_config
         further = Further(keeps_auto=True)  # SILENT_RULES warn of it
@@ -139,41 +139,41 @@ class MegatronDeepSpeed(Framework):
             return None
         ours = (*derived_arguments(task, options), *agreed.arguments)
         return Program(
-            (script, *ours, *arguments_of(task.experiment)),
+            (script, *ours, *arguments_of(task.spec)),
             is_python=True,
             files=(ConfigFile(CONFIG_NAME, config),),
             environment=tuple(environment(task)),
             origins={**_of_either_side(diagnostics), **origins},
         )
 
-    def division(self, experiment: Experiment) -> Division:
-        flags = arguments_by_key(experiment)
+    def division(self, spec: Experiment) -> Division:
+        flags = arguments_by_key(spec)
         found = flags.get("pp_partition_method")
         method = " ".join(found.texts) if found else "type:transformer"
         beside = {"type:transformer": 0, "type:transformer|embedding": 2}.get(method)
         return Division("kv_channels" in flags, beside, pads_vocab=True)
 
     def foreseen(
-        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+        self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> Foreseen:
         assert isinstance(options, Options)
-        return foreseen(experiment, options)
+        return foreseen(spec, options)
 
     def data_paths(
-        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+        self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> Iterator[DataPath]:
-        return data_paths_of(experiment)
+        return data_paths_of(spec)
 
 
 def _check_arguments(
     task: Task, options: Options, derived: Mapping[str, str], diagnostics: Diagnostics
 ) -> None:
-    experiment = task.experiment
-    refuse_arguments(experiment, diagnostics, derived, size_hints(experiment, DERIVED_FROM))
-    check_arguments(experiment, diagnostics, table("megatron-deepspeed"), derived)
-    check_zero(options.zero, experiment.parallel.pipeline, diagnostics)
-    config = DsConfig(options.ds_config, options.zero.stage, experiment.precision)
-    given = Given(task, arguments_by_key(experiment), config)
+    spec = task.spec
+    refuse_arguments(spec, diagnostics, derived, size_hints(spec, DERIVED_FROM))
+    check_arguments(spec, diagnostics, table("megatron-deepspeed"), derived)
+    check_zero(options.zero, spec.parallel.pipeline, diagnostics)
+    config = DsConfig(options.ds_config, options.zero.stage, spec.precision)
+    given = Given(task, arguments_by_key(spec), config)
     check_rules(RULES, given, diagnostics)
 
 
@@ -199,9 +199,9 @@ _DERIVED_FROM: dict[str, Path] = {
 }
 
 
-def _origins(experiment: Experiment, diagnostics: Diagnostics) -> dict[str, str]:
+def _origins(spec: Experiment, diagnostics: Diagnostics) -> dict[str, str]:
     return {
-        **origins_of(experiment, _DERIVED_FROM, diagnostics),
+        **origins_of(spec, _DERIVED_FROM, diagnostics),
         "ds_sequence_parallel_size": "parallel, which has tensor and pipeline only",
     }
 

@@ -35,7 +35,7 @@ _BLACKWELL = ("B200", "B300", "GB200", "GB300", "RTX PRO")  # compute capability
 
 def is_asked_for(task: Task) -> bool:
     """Whether Megatron-LM asserts the variable, or would on other GPUs."""
-    flags = {one.key for one in given_arguments(task.experiment)}
+    flags = {one.key for one in given_arguments(task.spec)}
     is_divided = task.parallelism.tensor > 1 or task.parallelism.context > 1
     return is_divided and not flags & set(_LEFT_OPEN)
 
@@ -48,11 +48,11 @@ def needs_one_connection(task: Task) -> bool:
 
 def derived_arguments(task: Task) -> Iterator[Value]:
     """The flags that follow from the spec's other keys."""
-    yield from model_arguments(task.experiment, True, _MODEL_FLAGS)
+    yield from model_arguments(task.spec, True, _MODEL_FLAGS)
     yield from parallel_arguments(task)
     yield from _further_parallel_arguments(task)
     yield from batch_arguments(task)
-    yield from checkpoint_arguments(task.experiment)
+    yield from checkpoint_arguments(task.spec)
 
 
 _MODEL_FLAGS = ModelFlags(("--group-query-attention", "--num-query-groups"), "--moe-router-topk")

@@ -58,13 +58,13 @@ from clusterjobs.spec.model import SpecModel
 _FULLY_SHARDED = ("use_custom_fsdp", "use_megatron_fsdp")
 
 
-def foreseen(experiment: Experiment) -> Foreseen:
+def foreseen(spec: Experiment) -> Foreseen:
     """Transformer Engine is the default, and has flash attention."""
-    flags = Flags(experiment)
-    model = shape_fields(experiment, "num_query_groups")
-    hidden = experiment.model.hidden if experiment.model else None
+    flags = Flags(spec)
+    model = shape_fields(spec, "num_query_groups")
+    hidden = spec.model.hidden if spec.model else None
     model |= expert_fields(flags, 4 * hidden if hidden else None)
-    layout = {"engine": "megatron-core", **layout_fields(experiment)}
+    layout = {"engine": "megatron-core", **layout_fields(spec)}
     is_local = flags.text("transformer_impl") == "local"
     layout["flash"] = not is_local or flags.has("use_flash_attn")
     if flags.text("attention_backend") == "unfused":
@@ -125,19 +125,19 @@ class MegatronLm(Framework):
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
     ) -> Program | None:
-        experiment = task.experiment
-        script = script_of(experiment, diagnostics)
-        _check_sizes(experiment, diagnostics)
-        origins = origins_of(experiment, DERIVED_FROM, diagnostics)
-        hints = size_hints(experiment, {**COMMON_ORIGINS, **_SIZES})
-        refuse_arguments(experiment, diagnostics, origins, hints)
-        check_arguments(experiment, diagnostics, table(self.name), origins)
-        given = GivenArguments(task, arguments_by_key(experiment))
+        spec = task.spec
+        script = script_of(spec, diagnostics)
+        _check_sizes(spec, diagnostics)
+        origins = origins_of(spec, DERIVED_FROM, diagnostics)
+        hints = size_hints(spec, {**COMMON_ORIGINS, **_SIZES})
+        refuse_arguments(spec, diagnostics, origins, hints)
+        check_arguments(spec, diagnostics, table(self.name), origins)
+        given = GivenArguments(task, arguments_by_key(spec))
         check_rules(RULES, given, diagnostics)
         if script is None:
             return None
         return Program(
-            (script, *derived_arguments(task), *arguments_of(experiment)),
+            (script, *derived_arguments(task), *arguments_of(spec)),
             is_python=True,
             environment=tuple(environment(task)),
             origins={
@@ -146,26 +146,26 @@ class MegatronLm(Framework):
             },
         )
 
-    def division(self, experiment: Experiment) -> Division:
+    def division(self, spec: Experiment) -> Division:
         """The stages of the pipeline are checked by a rule: Megatron-LM asserts equal ones."""
-        return Division("kv_channels" in arguments_by_key(experiment), None, pads_vocab=True)
+        return Division("kv_channels" in arguments_by_key(spec), None, pads_vocab=True)
 
     def foreseen(
-        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+        self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> Foreseen:
-        return foreseen(experiment)
+        return foreseen(spec)
 
     def data_paths(
-        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+        self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> Iterable[DataPath]:
-        return data_paths_of(experiment)
+        return data_paths_of(spec)
 
 
-def _check_sizes(experiment: Experiment, diagnostics: Diagnostics) -> None:
-    names = {argument_key(name) for _, name in argument_names(experiment)}
-    if experiment.model is None and not names & set(_MODELS_OF_THEIR_OWN):
+def _check_sizes(spec: Experiment, diagnostics: Diagnostics) -> None:
+    names = {argument_key(name) for _, name in argument_names(spec)}
+    if spec.model is None and not names & set(_MODELS_OF_THEIR_OWN):
         example = "{layers: 24, hidden: 1024, heads: 16, sequence: 1024}"
         diagnostics.missing("model", "model is missing", f"add `model: {example}`")
-    if experiment.batch is None:
+    if spec.batch is None:
         what = "batch is missing: Megatron-LM asserts a micro batch size"
         diagnostics.missing("batch", what, "add `batch: {micro: 8, global: 128}`")

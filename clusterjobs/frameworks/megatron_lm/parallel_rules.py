@@ -24,7 +24,7 @@ _ACCOUNTED = ("account_for_embedding_in_pipeline_split", "account_for_loss_in_pi
     f"{_VALIDATE}; {_CONFIG}",
 )
 def equal_stages(given: Given) -> Iterator[Finding]:
-    model, parallel = given.task.experiment.model, given.task.parallelism
+    model, parallel = given.task.spec.model, given.task.parallelism
     if model is None or any(given.has(one) for one in (*_ENDS, "pipeline_model_parallel_layout")):
         return
     accounted = sum(given.has(one) for one in _ACCOUNTED)
@@ -51,7 +51,7 @@ def equal_stages(given: Given) -> Iterator[Finding]:
     _CONFIG,
 )
 def unequal_ends(given: Given) -> Iterator[Finding]:
-    model, parallel = given.task.experiment.model, given.task.parallelism
+    model, parallel = given.task.spec.model, given.task.parallelism
     ends = {one: given.number(one) for one in _ENDS if given.has(one)}
     if model is None or not ends or None in ends.values():
         return
@@ -90,7 +90,7 @@ def interleaved_steps(given: Given) -> Iterator[Finding]:
     _VALIDATE,
 )
 def sequence_of_context_ranks(given: Given) -> Iterator[Finding]:
-    model, parts = given.task.experiment.model, 2 * given.task.parallelism.context
+    model, parts = given.task.spec.model, 2 * given.task.parallelism.context
     if model and parts > 2 and model.sequence % parts:
         above = -(-model.sequence // parts) * parts
         what = f"{model.sequence} is not a multiple of 2 x context = {parts}"
@@ -103,7 +103,7 @@ def sequence_of_context_ranks(given: Given) -> Iterator[Finding]:
     "core/tensor_parallel/mappings.py",
 )
 def sequence_of_tensor_ranks(given: Given) -> Iterator[Finding]:
-    model, parallel = given.task.experiment.model, given.task.parallelism
+    model, parallel = given.task.spec.model, given.task.parallelism
     parts = parallel.tensor * parallel.context
     if model and parallel.sequence and parallel.tensor > 1 and model.sequence % parts:
         above = -(-model.sequence // parts) * parts
@@ -118,7 +118,7 @@ def sequence_of_tensor_ranks(given: Given) -> Iterator[Finding]:
     f"{_CONFIG}; core/transformer/attention.py",
 )
 def query_groups(given: Given) -> Iterator[Finding]:
-    groups, model = given.number("num_query_groups"), given.task.experiment.model
+    groups, model = given.number("num_query_groups"), given.task.spec.model
     tensor = given.task.parallelism.tensor
     if not groups or not given.has("group_query_attention"):
         return

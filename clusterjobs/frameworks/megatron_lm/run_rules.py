@@ -26,7 +26,7 @@ _SPLITS = ("train_data_path", "valid_data_path", "test_data_path")
     _VALIDATE,
 )
 def connections(given: Given) -> Iterator[Finding]:
-    value = show(text_of(given.task.experiment.env.get(NAME, "")))
+    value = show(text_of(given.task.spec.env.get(NAME, "")))
     if not value.isdecimal():
         return
     if value != "1" and needs_one_connection(given.task):
@@ -58,7 +58,7 @@ def ucc(given: Given) -> Iterator[Finding]:
 def deterministic(given: Given) -> Iterator[Finding]:
     if not given.has("deterministic_mode"):
         return
-    if "NCCL_ALGO" not in given.task.experiment.env:
+    if "NCCL_ALGO" not in given.task.spec.env:
         what = "needs NCCL_ALGO: otherwise NCCL chooses an algorithm, and their sums differ"
         yield given.finding("deterministic_mode", what, "add env: {NCCL_ALGO: Ring}")
     for name in ("use_flash_attn", "cross_entropy_loss_fusion"):

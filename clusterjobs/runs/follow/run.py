@@ -35,7 +35,7 @@ def run_to_the_end(run: Run, output: pathlib.Path, force: bool, options: SubmitO
 
 
 def _run_job(run: Run, output: pathlib.Path, force: bool, options: SubmitOptions) -> int:
-    logs = logs_folder(run.experiment.logs.path)
+    logs = logs_folder(run.spec.logs.path)
     queue = PolledQueue()
     with asks_before_it_stops() as submitted:
         with postponed_interrupts(lambda: _say("sbatch is running: stopping after its answer")):
@@ -85,7 +85,7 @@ def _live(job_id: str, queue: PolledQueue) -> list[str]:
 def _run_points(run: Run, output: pathlib.Path, force: bool, options: SubmitOptions) -> int:
     indexes, patterns = run.indexes, options.patterns
     names = points_matching(patterns, indexes) if patterns else tuple(indexes)
-    sweep = SweepJobs(run.file, sweep_folder(run.experiment), indexes)
+    sweep = SweepJobs(run.file, sweep_folder(run.spec), indexes)
     points = FollowedPoints(sweep, PolledQueue(), names)
     needs = needs_of(run, output, force, options.sbatch)
     with asks_before_it_stops() as submitted:

@@ -23,7 +23,7 @@ from clusterjobs.runs.submissions import SUBMISSIONS, Submission, needed_specs, 
 from clusterjobs.runs.submit.lock import sweep_folder, sweep_name
 from clusterjobs.slurm.jobs import in_words
 from clusterjobs.slurm.queue import by_id
-from clusterjobs.spec.load import Spec
+from clusterjobs.spec.load import LoadedSpec
 
 
 @dataclass(frozen=True)
@@ -148,24 +148,24 @@ def is_sweep_folder(folder: pathlib.Path) -> bool:
     return (folder / SUBMISSIONS).is_file()
 
 
-def spec_sweep(spec: pathlib.Path, points: Sequence[Spec]) -> Sweep:
+def spec_sweep(spec: pathlib.Path, points: Sequence[LoadedSpec]) -> Sweep:
     """The sweep of a spec, by its points."""
-    experiment, configs = points[0].experiment, OwnConfigs(spec)
+    written, configs = points[0].spec, OwnConfigs(spec)
     known = tuple(
         Known(one.point.index, one.point.name, one.point.values, configs.content(one))
         for one in points
         if one.point
     )
-    folder = sweep_folder(experiment)
+    folder = sweep_folder(written)
     submissions = read_submissions(folder)
     return Sweep(
-        sweep_name(experiment),
+        sweep_name(written),
         str(spec),
         folder,
-        log_patterns(experiment.framework),
+        log_patterns(written.framework),
         known,
         submissions,
-        experiment.sweep.metric if experiment.sweep else None,
+        written.sweep.metric if written.sweep else None,
         _former(folder, submissions, known),
     )
 

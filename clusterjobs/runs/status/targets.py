@@ -20,7 +20,7 @@ from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.node.job.attempt_files import newest_checkpoint
 from clusterjobs.runs.find_specs import find_specs
 from clusterjobs.runs.folders import JobFolder, job_folders
-from clusterjobs.runs.job_folders import SpecJobs, experiment_jobs
+from clusterjobs.runs.job_folders import SpecJobs, jobs_of_spec
 from clusterjobs.runs.lab_paths import named_here, on_this_machine
 from clusterjobs.runs.spec_files import SpecFiles
 from clusterjobs.runs.status.job import JobData, JobPlace, job_data, log_patterns
@@ -67,24 +67,24 @@ class Finder:
     def spec(self, spec: pathlib.Path) -> View:
         """A spec that is named. Raises InputError if it cannot be loaded."""
         points = SpecFiles(spec).load_points()
-        experiment = points[0].experiment
-        if experiment.sweep is None:
-            return functools.partial(self._jobs_of_spec, spec, experiment)
+        written = points[0].spec
+        if written.sweep is None:
+            return functools.partial(self._jobs_of_spec, spec, written)
         sweep = spec_sweep(spec, points)
         return lambda queue: Group(str(spec), (), (sweep.with_states(queue),))
 
-    def _jobs_of_spec(self, spec: pathlib.Path, experiment: Experiment, queue: Queue) -> Group:
-        name, patterns = experiment.name, log_patterns(experiment.framework)
+    def _jobs_of_spec(self, file: pathlib.Path, spec: Experiment, queue: Queue) -> Group:
+        name, patterns = spec.name, log_patterns(spec.framework)
         ended = queue.ended_states(name)
-        found = experiment_jobs(spec.name, experiment, queue.queued, ended, self._folders_below)
-        newest = _checkpoint_finder(experiment)
-        known = JobPlace("", None, str(spec), name, patterns, None, newest)
+        found = jobs_of_spec(file.name, spec, queue.queued, ended, self._folders_below)
+        newest = _checkpoint_finder(spec)
+        known = JobPlace("", None, str(file), name, patterns, None, newest)
         known = known._replace(needed_specs=needed_specs(found.submissions))
         places = (
             known._replace(job_id=one, folder=folder, unstarted=found.unstarted.get(one))
             for one, folder in found.folders.items()
         )
-        return Group(str(spec), tuple(job_data(place, queue) for place in places), (), found)
+        return Group(str(file), tuple(job_data(place, queue) for place in places), (), found)
 
     def _specs_below(self, folder: pathlib.Path) -> Iterator[View]:
         found = find_specs([folder])
@@ -135,10 +135,10 @@ def _place(job: JobFolder, patterns: Callable[[str], tuple[str, ...]]) -> JobPla
     return JobPlace(job.job_id, job.path, str(file or ""), str(name or ""), patterns(framework))
 
 
-def _checkpoint_finder(experiment: Experiment) -> Callable[[], str] | None:
+def _checkpoint_finder(spec: Experiment) -> Callable[[], str] | None:
     """Looks for the newest checkpoint, if the folder is the same for all jobs of the spec."""
-    wanted = experiment.checkpoints
-    marker = wanted and (wanted.marker or FRAMEWORKS[experiment.framework].saving.marker)
+    wanted = spec.checkpoints
+    marker = wanted and (wanted.marker or FRAMEWORKS[spec.framework].saving.marker)
     if wanted is None or isinstance(wanted.path, Text) or isinstance(marker, Text):
         return None
     if "{" in wanted.path or "{" in (marker or ""):

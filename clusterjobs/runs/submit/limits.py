@@ -58,7 +58,7 @@ def fitted_to_slurm(run: Run) -> Run:
     """
     size = slurm_limits().max_array_size
     fitted = run.fitting(size)
-    for number, need in enumerate(run.experiment.needs):
+    for number, need in enumerate(run.spec.needs):
         if need.on == "each" and any(
             task.key and task.task != task.point.point.index for _, task in fitted.tasks
         ):
@@ -66,7 +66,7 @@ def fitted_to_slurm(run: Run) -> Run:
             raise one_problem(
                 f"on: each waits for the same task, and an array of this Slurm has at most {most} "
                 f"(MaxArraySize): {len(run.points)} points are several arrays",
-                run.spec.source.locate(("needs", number)),
+                run.loaded.source.locate(("needs", number)),
                 f"needs[{number}]",
                 "divide the sweep in two specs, or write on: success",
             )

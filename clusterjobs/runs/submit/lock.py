@@ -35,29 +35,29 @@ from clusterjobs.text import Text, show
 # The folder of a sweep on this machine, `<logs>/<sweep>`, in which several people may submit.
 
 
-def sweep_name(experiment: Experiment) -> str:
+def sweep_name(spec: Experiment) -> str:
     """The name of the sweep's folder: `sweep.name`, or else the spec's name."""
-    sweep = experiment.sweep
-    return (sweep and sweep.name) or experiment.name
+    sweep = spec.sweep
+    return (sweep and sweep.name) or spec.name
 
 
-def sweep_folder(experiment: Experiment) -> pathlib.Path:
+def sweep_folder(spec: Experiment) -> pathlib.Path:
     """The folder, which may not exist yet. Raises InputError if a variable in `logs` is unset."""
-    return logs_folder(experiment.logs.path) / sweep_name(experiment)
+    return logs_folder(spec.logs.path) / sweep_name(spec)
 
 
-def make_sweep_folder(experiment: Experiment) -> pathlib.Path:
+def make_sweep_folder(spec: Experiment) -> pathlib.Path:
     """Make the folder with what is above it, if it is missing. Raises InputError."""
-    return _make_below_logs(sweep_folder(experiment), experiment)
+    return _make_below_logs(sweep_folder(spec), spec)
 
 
-def make_logs_folder(experiment: Experiment) -> pathlib.Path:
+def make_logs_folder(spec: Experiment) -> pathlib.Path:
     """Make the folder `logs`, if it is missing. Raises InputError."""
-    return _make_below_logs(logs_folder(experiment.logs.path), experiment)
+    return _make_below_logs(logs_folder(spec.logs.path), spec)
 
 
-def _make_below_logs(folder: pathlib.Path, experiment: Experiment) -> pathlib.Path:
-    written = experiment.logs.path
+def _make_below_logs(folder: pathlib.Path, spec: Experiment) -> pathlib.Path:
+    written = spec.logs.path
     if isinstance(written, Text):
         what = f"logs is {show(written)}, which is known only in the job, so it cannot be made here"
         raise one_problem(what, path="logs", hint="write a path without these references")

@@ -46,17 +46,16 @@ class KnownJobs(NamedTuple):
 
 def record_folder(spec: NeedingSpec) -> pathlib.Path:
     """The folder with the record of the submissions: that of the sweep, or else `logs`."""
-    experiment = spec.spec.experiment
     if spec.is_sweep:
-        return sweep_folder(experiment)
-    return logs_folder(experiment.logs.path)
+        return sweep_folder(spec.loaded.spec)
+    return logs_folder(spec.loaded.spec.logs.path)
 
 
 def read_own_submissions(spec: NeedingSpec) -> tuple[Submission, ...]:
     """What was submitted of this spec; without a sweep, others share the record."""
     if spec.is_sweep:
         return read_submissions(record_folder(spec))
-    return submissions_of(file_name(spec), spec.spec.experiment.name, record_folder(spec))
+    return submissions_of(file_name(spec), spec.loaded.spec.name, record_folder(spec))
 
 
 def known_jobs_of(
@@ -68,7 +67,7 @@ def known_jobs_of(
     if spec.is_sweep:
         points = {one.point.name: configs.content(one) for one in spec.points if one.point}
         return KnownJobs(sweep_states(folder, points, submissions, queued), submissions)
-    content, name = configs.content(spec.spec), spec.spec.experiment.name
+    content, name = configs.content(spec.loaded), spec.loaded.spec.name
     same = tuple(one for one in submissions if one.content.get(name) == content)
     folders = [one for one in job_folders(folder) if one.is_of(name, file_name(spec))]
     own = [one.path for one in folders if one.plan.get("content") == content]
@@ -112,7 +111,7 @@ def needed_job_id(one: NeedingSpec, need: SpecNeed, index: int) -> Iterator[Need
     Slurm itself would start the job at once if it has forgotten the other one.
     """
     job_id, on = need.need.job or "", need.need.on
-    logs = logs_folder(one.spec.experiment.logs.path)
+    logs = logs_folder(one.loaded.spec.logs.path)
     jobs = [job for job in known_jobs() or () if _is(job, job_id)]
     if any(not job.has_ended for job in jobs):
         begun = on == "start" and all(job.state != "PENDING" for job in jobs)

@@ -76,7 +76,7 @@ def _submit_job(
         (waits,) = needs.submit()
         with (
             needs.named_if_it_fails(),
-            submit_lock(make_logs_folder(run.experiment), say) as record,
+            submit_lock(make_logs_folder(run.spec), say) as record,
         ):
             job = submit_plain(run, script, waits, record, say, options.sbatch)
     else:

@@ -269,7 +269,7 @@ def submit_sweep(
     `say` prints messages while it waits. Raises InputError.
     """
     check_sbatch_options(options.sbatch)
-    folder = make_sweep_folder(run.experiment)
+    folder = make_sweep_folder(run.spec)
     with submit_lock(folder, say) as record:
         seen = look(folder)
         if seen.queued is None:
@@ -279,7 +279,7 @@ def submit_sweep(
             say(other)
         calls = tuple(_calls(run, chosen.names, options))
         tasks = sum(call.number_of_tasks for call in calls)
-        name = run.experiment.name
+        name = run.spec.name
         check_submission(name, chosen.states, chosen.names, tasks, seen, options.yes)
         make_point_folders(folder, chosen.names)
         if calls and (said := _two_limits(run, chosen)):
@@ -320,7 +320,7 @@ _NO_SLURM = "submit from the cluster's head node, or try the lab: clusterjobs la
 
 def chosen_now(run: Run, options: SubmitOptions) -> Chosen:
     """What `submit_sweep` would choose now; nothing is written."""
-    folder = sweep_folder(run.experiment)
+    folder = sweep_folder(run.spec)
     return choose(run, folder, look(folder), options)
 
 

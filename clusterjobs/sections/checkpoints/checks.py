@@ -85,9 +85,9 @@ def _check_shared_folders(context: Context) -> None:
             )
 
 
-def _folders(experiment: Experiment) -> Iterator[tuple[Path, Value]]:
-    if experiment.workdir:
-        yield ("workdir",), experiment.workdir
-    yield ("logs", "path"), experiment.logs.path
-    if experiment.checkpoints:
-        yield ("checkpoints", "path"), experiment.checkpoints.path
+def _folders(spec: Experiment) -> Iterator[tuple[Path, Value]]:
+    if spec.workdir:
+        yield ("workdir",), spec.workdir
+    yield ("logs", "path"), spec.logs.path
+    if spec.checkpoints:
+        yield ("checkpoints", "path"), spec.checkpoints.path

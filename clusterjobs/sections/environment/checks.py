@@ -270,14 +270,14 @@ def _is_code(before: tuple[Value, ...]) -> bool:
     return has_shell and _CODE_FOLLOWS.fullmatch(show(before[-1])) is not None
 
 
-def _literal_words(experiment: Experiment) -> Iterator[tuple[Path, Value]]:
-    arguments = experiment.args
+def _literal_words(spec: Experiment) -> Iterator[tuple[Path, Value]]:
+    arguments = spec.args
     named = arguments.items() if isinstance(arguments, dict) else enumerate(arguments)
     for key, value in named:
         texts = value if isinstance(value, tuple) else (value,)
         yield from ((("args", key), text) for text in texts if isinstance(text, (str, Text)))
-    yield from _of_command(("command",), experiment.command or ())
-    for name, role in experiment.roles.items():
+    yield from _of_command(("command",), spec.command or ())
+    for name, role in spec.roles.items():
         yield from _of_command(("roles", name, "command"), role.command)
 
 
@@ -287,16 +287,16 @@ def _of_command(path: Path, command: tuple[Value, ...]) -> Iterator[tuple[Path, 
             yield path, word
 
 
-def _expanded_words(experiment: Experiment) -> Iterator[tuple[Path, Value]]:
-    yield ("logs", "path"), experiment.logs.path
-    yield ("logs", "copy"), experiment.logs.copy_ or ""
+def _expanded_words(spec: Experiment) -> Iterator[tuple[Path, Value]]:
+    yield ("logs", "path"), spec.logs.path
+    yield ("logs", "copy"), spec.logs.copy_ or ""
     for key in ("workdir", "script"):
-        yield (key,), getattr(experiment, key) or ""
-    for index, file in enumerate(experiment.software.source):
+        yield (key,), getattr(spec, key) or ""
+    for index, file in enumerate(spec.software.source):
         yield ("software", "source", index), file
     for key in ("venv", "conda"):
-        yield ("software", key), getattr(experiment.software, key) or ""
-    if experiment.checkpoints:
-        yield ("checkpoints", "path"), experiment.checkpoints.path
-    for name, value in experiment.env.items():
+        yield ("software", key), getattr(spec.software, key) or ""
+    if spec.checkpoints:
+        yield ("checkpoints", "path"), spec.checkpoints.path
+    for name, value in spec.env.items():
         yield ("env", name), text_of(value)

@@ -88,9 +88,9 @@ def plan_node_rank(context: Context) -> tuple[Variable, ...]:
     return (_STANDS_FOR_IT,) if places else ()
 
 
-def refers_to_node_rank(experiment: Experiment) -> bool:
+def refers_to_node_rank(spec: Experiment) -> bool:
     """Whether something that the ranks use refers to the node's rank."""
-    return bool(_places_in(experiment))
+    return bool(_places_in(spec))
 
 
 def is_of_the_node(value: EnvValue) -> bool:
@@ -112,8 +112,8 @@ def node_environment(env: Mapping[str, EnvValue]) -> tuple[Value, ...]:
     return ("env", *words) if words else ()
 
 
-def _places_in(experiment: Experiment) -> list[Path]:
-    return [place for key in OF_THE_RANKS for place in _places(getattr(experiment, key), (key,))]
+def _places_in(spec: Experiment) -> list[Path]:
+    return [place for key in OF_THE_RANKS for place in _places(getattr(spec, key), (key,))]
 
 
 def _places(value: Any, path: Path) -> Iterator[Path]:

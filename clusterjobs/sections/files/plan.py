@@ -54,15 +54,15 @@ def _programs(context: Context) -> Iterator[Input]:
                 yield Input("script", "command", path, None, late, where)
 
 
-def _on_the_node(paths: Iterable[Value], experiment: Experiment) -> Iterator[tuple[Value, bool]]:
+def _on_the_node(paths: Iterable[Value], spec: Experiment) -> Iterator[tuple[Value, bool]]:
     """The paths that the first node can check, and whether each is made late."""
     for path in paths:
         is_whole = is_rooted(path)
-        whole = path if is_whole else joined(experiment.workdir or ".", "/", path)
+        whole = path if is_whole else joined(spec.workdir or ".", "/", path)
         # In a container, only `workdir` is sure to have the same path as outside.
-        container = experiment.software.container
+        container = spec.software.container
         if not (container and (is_whole or container.workdir)):
-            yield path, bool(experiment.before) or _is_staged(whole, experiment.data)
+            yield path, bool(spec.before) or _is_staged(whole, spec.data)
 
 
 def _sources(context: Context) -> Iterator[Input]:

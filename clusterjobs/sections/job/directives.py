@@ -32,9 +32,9 @@ _PATH = ("sbatch", "array")
 _OF_ONE_TASK = {"SLURM_ARRAY_TASK_ID", "SLURM_JOB_ID", "job_dir"}
 
 
-def is_array(experiment: Experiment) -> bool:
+def is_array(spec: Experiment) -> bool:
     """Whether the spec is an array of jobs."""
-    return "array" in experiment.sbatch
+    return "array" in spec.sbatch
 
 
 def check_array(context: Context) -> None:
@@ -156,11 +156,9 @@ def _share_of_a_node(placement: Placement) -> Iterator[Directive]:
     yield Directive("job-name", variable("point_name"), "step name, used to send it signals")
 
 
-def _derived(
-    experiment: Experiment, placement: Placement, cluster: ClusterFacts
-) -> Iterator[Directive]:
-    yield Directive("job-name", experiment.name, "name")
-    if cluster.write_partition or experiment.queue:
+def _derived(spec: Experiment, placement: Placement, cluster: ClusterFacts) -> Iterator[Directive]:
+    yield Directive("job-name", spec.name, "name")
+    if cluster.write_partition or spec.queue:
         yield Directive("partition", placement.partition, "queue")
     yield Directive("nodes", placement.all_nodes, "nodes")
     points = placement.per_node
@@ -168,20 +166,20 @@ def _derived(
     yield Directive("ntasks-per-node", points * placement.ntasks_per_node, f"launcher{each}")
     if placement.cpus_per_task is not None:
         yield Directive("cpus-per-task", placement.cpus_per_task, "CPUs / tasks of a node")
-    yield from _gpu_request(experiment, placement, f"gpus_per_node{each}")
+    yield from _gpu_request(spec, placement, f"gpus_per_node{each}")
     if placement.constraint:
         yield Directive("constraint", placement.constraint, "the queue has nodes of several types")
     if placement.exclusive:
         yield Directive("exclusive", True, "whole nodes: the network cards are not divided")
         yield Directive("mem", 0, "--exclusive alone leaves the default memory limit")
     for name, option in _directives_of_keys():
-        if (value := getattr(experiment, name)) is not None:
+        if (value := getattr(spec, name)) is not None:
             yield Directive(option, value, name)
     yield Directive("propagate", "NONE", "limits of the node, not of the calling shell: ulimit -s")
-    output = "%x-%A_%a.out" if is_array(experiment) else "%x-%j.out"
+    output = "%x-%A_%a.out" if is_array(spec) else "%x-%j.out"
     yield Directive("output", output, "beside where sbatch was called; always exists")
     yield Directive("open-mode", "append", "a requeued job goes on in the same log")
-    if experiment.checkpoints is not None:
+    if spec.checkpoints is not None:
         yield Directive("requeue", True, "a lost node: it starts again, from its checkpoints")
     else:
         yield Directive("no-requeue", True, "without checkpoints it would start from nothing")
@@ -193,10 +191,10 @@ def _directives_of_keys() -> tuple[tuple[str, str], ...]:
     return tuple((name, key.directive) for name, key in keys if key and key.directive)
 
 
-def _gpu_request(experiment: Experiment, placement: Placement, reason: str) -> Iterator[Directive]:
+def _gpu_request(spec: Experiment, placement: Placement, reason: str) -> Iterator[Directive]:
     """In the form of the site; points that share a node need the usual one."""
     points, form = placement.per_node, placement.node_type.request_gpus
-    count, kind = points * placement.shape.gpus_per_node, gpu_type(experiment.gpus_per_node)
+    count, kind = points * placement.shape.gpus_per_node, gpu_type(spec.gpus_per_node)
     if not count or (form == "none" and points == 1):
         return
     tasks = placement.ntasks_per_node
@@ -205,7 +203,7 @@ def _gpu_request(experiment: Experiment, placement: Placement, reason: str) -> I
     request = f"{kind}:{number}" if kind else number
     if per_task:
         yield Directive("gpus-per-task", request, f"{reason}; what the site asks for")
-    elif form == "gres" and "gres" not in experiment.sbatch:  # it may ask for another resource
+    elif form == "gres" and "gres" not in spec.sbatch:  # it may ask for another resource
         yield Directive("gres", f"gpu:{request}", f"{reason}; what the site asks for")
     else:
         yield Directive("gpus-per-node", request, reason)

@@ -113,15 +113,15 @@ def _check_logs(context: Context) -> None:
         )
 
 
-def _title(placement: Placement, experiment: Experiment, launcher: str) -> str:
+def _title(placement: Placement, spec: Experiment, launcher: str) -> str:
     shape, node_type = placement.shape, placement.node_type.name
     gpus, ranks = counted(shape.gpus_per_node, "GPU"), counted(shape.ranks_per_node, "rank")
     each = gpus if shape.gpus_per_node else ranks
     if placement.per_node > 1:
         each = f"{placement.per_node} points x {each}"
     node = f" ({node_type})" if node_type else ""
-    nodes, framework = f"{counted(shape.nodes, 'node')} x {each}{node}", experiment.framework
-    if experiment.roles:
-        nodes += f" + {counted(placement.role_nodes, 'node')} for {', '.join(experiment.roles)}"
+    nodes, framework = f"{counted(shape.nodes, 'node')} x {each}{node}", spec.framework
+    if spec.roles:
+        nodes += f" + {counted(placement.role_nodes, 'node')} for {', '.join(spec.roles)}"
     starter = "its own launcher" if launcher == framework else launcher
     return f"{nodes}, {framework} started by {starter}"

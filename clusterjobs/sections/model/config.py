@@ -30,17 +30,17 @@ def config_of(model: Model | None) -> tuple[str, ...]:
 
 
 def with_model_config(
-    experiment: Experiment, texts: Mapping[str, str], diagnostics: Diagnostics
+    spec: Experiment, texts: Mapping[str, str], diagnostics: Diagnostics
 ) -> Experiment:
-    """The experiment with the sizes of the file, where the spec has none of its own."""
-    model = experiment.model
+    """The spec with the sizes of the file, where the spec has none of its own."""
+    model = spec.model
     if not isinstance(model, ModelOfConfig):
-        return experiment
+        return spec
     shape = _shape(model.config, texts, diagnostics)
     if shape is None:  # all sizes are 0, also those of the spec, and nothing else is said of them
         unknown = model.model_copy(update=dict.fromkeys(_SIZES, 0))
-        return experiment.model_copy(update={"model": unknown})
-    return experiment.model_copy(update={"model": completed(model, shape)})
+        return spec.model_copy(update={"model": unknown})
+    return spec.model_copy(update={"model": completed(model, shape)})
 
 
 def completed(model: ModelOfConfig, shape: ModelShape) -> ModelOfConfig:

@@ -55,11 +55,11 @@ def _requests(own: _Values) -> Iterator[GpuRequest]:
                 yield GpuRequest(("sbatch", name), found["type"] or "", count)
 
 
-def gpus_wanted(experiment: Experiment) -> int | None:
+def gpus_wanted(spec: Experiment) -> int | None:
     """The GPUs of a node that the spec asks for, by either key; None if by none."""
-    if experiment.gpus_per_node is not None:
-        return experiment.gpus_per_node
-    request = gpu_request(experiment.sbatch)
+    if spec.gpus_per_node is not None:
+        return spec.gpus_per_node
+    request = gpu_request(spec.sbatch)
     return request and request.number
 
 
@@ -129,9 +129,9 @@ _VALUES = ("compute_bound", "memory_bound", "multithread", "nomultithread")
 _EXCLUDED = ("cpu-bind", "threads-per-core", "ntasks-per-core", "extra-node-info")
 
 
-def hint_of(experiment: Experiment) -> str | None:
+def hint_of(spec: Experiment) -> str | None:
     """The hint for the ranks: srun takes sbatch's."""
-    found = experiment.srun.get(HINT, experiment.sbatch.get(HINT))
+    found = spec.srun.get(HINT, spec.sbatch.get(HINT))
     return found if isinstance(found, str) else None
 
 

@@ -19,9 +19,9 @@ _PER_NODE = ("sweep", "per_node")
 _PORTS = 20_000  # number of candidates for MASTER_PORT
 
 
-def points_per_node(experiment: Experiment) -> int:
+def points_per_node(spec: Experiment) -> int:
     """How many points share a node; 1 without packing."""
-    return (experiment.sweep and experiment.sweep.per_node) or 1
+    return (spec.sweep and spec.sweep.per_node) or 1
 
 
 def port_stride(per_node: int) -> int:

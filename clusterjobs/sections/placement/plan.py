@@ -30,15 +30,15 @@ from clusterjobs.spec.experiment import Experiment
 # How the nodes of a job are divided: the first ones train, the others have roles.
 
 
-def nodes_of_roles(experiment: Experiment) -> int:
+def nodes_of_roles(spec: Experiment) -> int:
     """How many nodes do not train."""
-    return sum(one.nodes for one in experiment.roles.values())
+    return sum(one.nodes for one in spec.roles.values())
 
 
-def first_nodes(experiment: Experiment) -> Iterator[tuple[str, int]]:
+def first_nodes(spec: Experiment) -> Iterator[tuple[str, int]]:
     """Each role with the number of its first node, from 0 among the job's nodes."""
-    first = experiment.nodes - nodes_of_roles(experiment)
-    for name, role in experiment.roles.items():
+    first = spec.nodes - nodes_of_roles(spec)
+    for name, role in spec.roles.items():
         yield name, first
         first += role.nodes
 

@@ -19,8 +19,8 @@ def plan(context: Context) -> SweepJob | None:
     return SweepJob(name, folder, sweep.max_running, sweep.max_failed)
 
 
-def job_folder(experiment: Experiment, sweep: SweepJob | None) -> Value:
+def job_folder(spec: Experiment, sweep: SweepJob | None) -> Value:
     """The job's own folder: of a sweep's job, below that of its point."""
     if sweep:
         return joined(sweep.folder, "/", POINT, "/", variable("SLURM_JOB_ID"))
-    return folder_on_the_node(joined(experiment.logs.path, "/${SLURM_JOB_ID}"))
+    return folder_on_the_node(joined(spec.logs.path, "/${SLURM_JOB_ID}"))

@@ -30,9 +30,9 @@ def check_steps(context: Context) -> None:
         _check_sizes(context, path, step)
 
 
-def _steps(experiment: Experiment) -> Iterator[_Placed]:
+def _steps(spec: Experiment) -> Iterator[_Placed]:
     for key in ("before", "sidecars", "after"):
-        for index, step in enumerate(getattr(experiment, key)):
+        for index, step in enumerate(getattr(spec, key)):
             yield key, (key, index), step
 
 

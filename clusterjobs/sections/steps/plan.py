@@ -73,15 +73,15 @@ def _name(command: tuple[Value, ...]) -> Value:
     return program
 
 
-def _environment(experiment: Experiment, per_rank: bool) -> tuple[Value, ...]:
-    return node_environment(experiment.env) if per_rank else ()
+def _environment(spec: Experiment, per_rank: bool) -> tuple[Value, ...]:
+    return node_environment(spec.env) if per_rank else ()
 
 
-def _timeout(written: WrittenStep, experiment: Experiment) -> tuple[str, ...]:
+def _timeout(written: WrittenStep, spec: Experiment) -> tuple[str, ...]:
     """In front of the program itself, since srun does not pass a SIGTERM on to its tasks."""
     if not written.timeout_seconds or written.when == "always":
         return ()
-    grace = experiment.restarts.grace_seconds if experiment.restarts else 0
+    grace = spec.restarts.grace_seconds if spec.restarts else 0
     kill_after = max(grace, _SECONDS_TO_END)  # ranks that save are not killed meanwhile
     return ("timeout", f"--kill-after={kill_after}", str(written.timeout_seconds))
 

@@ -21,8 +21,8 @@ def check(jobs: Sequence[PlannedJob], strict: bool) -> Iterator[Problem]:
     found = [job for job in jobs if gpu_hours(job) > MOST]
     if found:
         what = f"{gpu_hours(found[0]):,.0f} GPU-hours are more than {MOST}"
-        where = found[0].spec.source.locate(("time_limit",))
-        names = tuple(one.spec.point.name for one in found if one.spec.point)
+        where = found[0].loaded.source.locate(("time_limit",))
+        names = tuple(one.loaded.point.name for one in found if one.loaded.point)
         points = names if len(found) < len(jobs) else ()
         yield Problem(what, where, "time_limit", "shorten it", warning=not strict, points=points)
 

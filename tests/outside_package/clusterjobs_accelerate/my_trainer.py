@@ -39,11 +39,11 @@ class MyTrainer(Framework):
     ) -> Program | None:
         options = task.options
         assert isinstance(options, Options)
-        script = script_of(task.experiment, diagnostics)
-        refuse_arguments(task.experiment, diagnostics, {"steps": "trainer.steps"})
+        script = script_of(task.spec, diagnostics)
+        refuse_arguments(task.spec, diagnostics, {"steps": "trainer.steps"})
         if script is None:
             return None
         steps = str(options.trainer.steps)
-        precision = task.experiment.precision or "fp32"
+        precision = task.spec.precision or "fp32"
         derived = ("--steps", steps, "--precision", precision)
-        return Program((script, *arguments_of(task.experiment), *derived), is_python=True)
+        return Program((script, *arguments_of(task.spec), *derived), is_python=True)
