@@ -8,7 +8,6 @@ from typing import Any
 from clusterjobs import resources
 from clusterjobs.frameworks.base import ConfigFile
 from clusterjobs.script import shell
-from clusterjobs.script.lines import NOTHING
 from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.plan import Files, Plan
 from clusterjobs.sections.rendering import Rendering
@@ -25,7 +24,8 @@ def render(rendering: Rendering) -> dict[str, Any]:
         "folders": [shell.quote(one) for one in files.folders],
         "subfolders": [shell.quote(one) for one in _subfolders(files)],
         "links": [_link(pathlib.PurePosixPath(one)) for one in files.links],
-        "plan_json": shell.verbatim(record) if isinstance(record, str) else NOTHING,
+        # That of a sweep is printed by its own block.
+        "plan_json": shell.verbatim(record if isinstance(record, str) else ""),
         "needs_python": plan.restarts is not None or plan.preflight is not None,
         "programs": [_program(name) for name in node_programs(plan)],
     }
