@@ -20,9 +20,17 @@ from clusterjobs.foresight.formulas.constants import Constants
 from clusterjobs.foresight.formulas.layouts import TIE
 from clusterjobs.foresight.formulas.nearest import Nearest, coordinates, kind_of
 from clusterjobs.foresight.formulas.step import step_time
-from clusterjobs.models.flops import layer_weights, model_flops
 from clusterjobs.models.gpus import find_gpu
-from clusterjobs.models.records import Engine, Experts, Gpu, Layout, ModelShape, Network
+from clusterjobs.models.records import (
+    Engine,
+    Experts,
+    Gpu,
+    Layout,
+    ModelShape,
+    Network,
+    layer_weights,
+    model_flops,
+)
 
 ROWS_FILE = pathlib.Path(__file__).with_name("published.csv")
 

@@ -11,7 +11,6 @@ from collections.abc import Callable
 import pytest
 from stand_in_squeue import row, write_squeue
 
-import clusterjobs as package
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.spec.keys.restarts import Restarts
 
@@ -35,23 +34,6 @@ def test_every_link_leads_to_a_page_and_a_heading(page: pathlib.Path) -> None:
         to = page.parent / target if target else page
         assert to.exists(), target
         assert not anchor or anchor in anchors(to), f"{target}#{anchor}"
-
-
-def test_the_packages_are_those_of_the_tree() -> None:
-    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    table = text.partition("| module |")[2].partition("\n\n")[0]
-    listed = {
-        name.strip("/")
-        for first in re.findall(r"(?m)^\| (`.*?) \|", table)
-        for name in re.findall(r"`(.*?)`", first)
-    }
-    folder = pathlib.Path(package.__path__[0])
-    existing = {one.name for one in folder.iterdir() if not one.name.startswith("_")}
-    assert {name for name in listed if "/" not in name} == existing
-    rows = re.findall(r"(?m)^\| `(\w+)/` \|(.*)\|$", table)
-    for package_name, description in rows:
-        for file in re.findall(r"`(\w+\.py)`", description):
-            assert (folder / package_name / file).exists(), f"{package_name}/{file}"
 
 
 def test_each_framework_stops_as_the_page_says() -> None:

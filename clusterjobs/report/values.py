@@ -12,8 +12,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from clusterjobs.models.flops import hardware_flops, model_flops
-from clusterjobs.models.records import Gpu, Layout, ModelShape
+from clusterjobs.models.records import Gpu, Layout, ModelShape, hardware_flops, model_flops
 from clusterjobs.report.logs.records import Quantity, Window
 from clusterjobs.report.run import Efficiency, Job, Spread
 

@@ -11,9 +11,9 @@ from clusterjobs.plugins import BLOCKS
 from clusterjobs.runs.run import Run, point_rows, shown
 from clusterjobs.runs.summary import summary
 from clusterjobs.script.shell import quote
-from clusterjobs.sections.launch.render import argument_groups
+from clusterjobs.sections.launch import argument_groups
 from clusterjobs.sections.plan import Plan, Role
-from clusterjobs.sections.roles.plan import role_data
+from clusterjobs.sections.roles import role_data
 from clusterjobs.spec.effective import Value, shown_value, single_values
 from clusterjobs.text import Text, partition, show
 

@@ -18,7 +18,7 @@ from clusterjobs.frameworks.base import Foreseen, Framework
 from clusterjobs.models.gpus import find_gpu
 from clusterjobs.models.records import Experts, Gpu, Layout, ModelShape, Network
 from clusterjobs.plugins import Unknown
-from clusterjobs.sections.model.config import config_of, shape_in_text, with_model_config
+from clusterjobs.sections.model import config_of, shape_in_text, with_model_config
 from clusterjobs.sections.placement.storage import is_below
 from clusterjobs.sections.plan import Placement, Plan
 from clusterjobs.sections.resolve import texts_of_the_framework

@@ -11,9 +11,13 @@ from clusterjobs.frameworks.base import Framework
 from clusterjobs.launchers import LAUNCHERS
 from clusterjobs.launchers.base import Launcher, LauncherOptions
 from clusterjobs.sections.context import Context
-from clusterjobs.sections.model.checks import check_model_keys
-from clusterjobs.sections.model.config import record_sequence, with_model_config
-from clusterjobs.sections.model.plan import plan_batch, plan_parallelism
+from clusterjobs.sections.model import (
+    check_model_keys,
+    plan_batch,
+    plan_parallelism,
+    record_sequence,
+    with_model_config,
+)
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.environment import Forced, SiteValue
 from clusterjobs.spec.known_references import AFTER_THE_PLAN

@@ -5,45 +5,44 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from clusterjobs.sections.checkpoints.checks import check_bucket_access, check_folders
-from clusterjobs.sections.checkpoints.plan import plan as plan_checkpoints
-from clusterjobs.sections.checkpoints.render import render as render_checkpoints
-from clusterjobs.sections.container.plan import plan as plan_container
-from clusterjobs.sections.container.render import render as render_container
+from clusterjobs.sections.checkpoints import check_bucket_access, check_folders
+from clusterjobs.sections.checkpoints import plan as plan_checkpoints
+from clusterjobs.sections.checkpoints import render as render_checkpoints
+from clusterjobs.sections.container import plan as plan_container
+from clusterjobs.sections.container import render as render_container
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.environment.checks import check_literal_words
 from clusterjobs.sections.environment.plan import check_secrets
 from clusterjobs.sections.environment.plan import plan as plan_environment
 from clusterjobs.sections.environment.render import render as render_environment
-from clusterjobs.sections.files.plan import plan as plan_files
-from clusterjobs.sections.files.render import render as render_files
+from clusterjobs.sections.files import plan as plan_files
+from clusterjobs.sections.files import render as render_files
 from clusterjobs.sections.job.checks import check_age, check_clock, check_versions
 from clusterjobs.sections.job.plan import check_parameters
 from clusterjobs.sections.job.plan import plan as plan_job
 from clusterjobs.sections.job.render import render as render_job
-from clusterjobs.sections.launch.plan import plan as plan_launch
-from clusterjobs.sections.launch.plan import plan_program
-from clusterjobs.sections.launch.render import render as render_launch
-from clusterjobs.sections.model.checks import check_precision
-from clusterjobs.sections.placement.checks import check_use_of_nodes
+from clusterjobs.sections.launch import plan as plan_launch
+from clusterjobs.sections.launch import plan_program
+from clusterjobs.sections.launch import render as render_launch
+from clusterjobs.sections.model import check_precision
+from clusterjobs.sections.placement.checks import check_neuron, check_use_of_nodes
 from clusterjobs.sections.placement.gpu_requests import check_gpu_requests, check_hint
-from clusterjobs.sections.placement.neuron import check_neuron
 from clusterjobs.sections.placement.node_share import check_packing
 from clusterjobs.sections.placement.plan import plan as plan_placement
 from clusterjobs.sections.placement.render import render as render_placement
-from clusterjobs.sections.points.plan import plan as plan_points
+from clusterjobs.sections.points.arrays import plan as plan_points
 from clusterjobs.sections.points.render import render as render_points
-from clusterjobs.sections.preflight.plan import plan as plan_preflight
-from clusterjobs.sections.preflight.render import render as render_preflight
+from clusterjobs.sections.preflight import plan as plan_preflight
+from clusterjobs.sections.preflight import render as render_preflight
 from clusterjobs.sections.rendering import Rendering
-from clusterjobs.sections.restarts.plan import plan as plan_restarts
-from clusterjobs.sections.restarts.render import render as render_restarts
-from clusterjobs.sections.roles.plan import plan as plan_roles
-from clusterjobs.sections.roles.render import render as render_roles
-from clusterjobs.sections.staging.plan import plan as plan_staging
-from clusterjobs.sections.staging.render import render as render_staging
-from clusterjobs.sections.steps.plan import plan as plan_steps
-from clusterjobs.sections.steps.render import render as render_steps
+from clusterjobs.sections.restarts import plan as plan_restarts
+from clusterjobs.sections.restarts import render as render_restarts
+from clusterjobs.sections.roles import plan as plan_roles
+from clusterjobs.sections.roles import render as render_roles
+from clusterjobs.sections.staging import plan as plan_staging
+from clusterjobs.sections.staging import render as render_staging
+from clusterjobs.sections.steps import plan as plan_steps
+from clusterjobs.sections.steps import render as render_steps
 
 Check = Callable[[Context], None]
 

@@ -25,7 +25,7 @@ from clusterjobs.sections.order import PRINTED, SECTIONS
 from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.points.arrays import PointPlan, PointTable
 from clusterjobs.sections.rendering import Rendering
-from clusterjobs.sections.roles.plan import role_data
+from clusterjobs.sections.roles import role_data
 from clusterjobs.spec.references import as_text
 from clusterjobs.text import Value, joined, variable
 from clusterjobs.version import __version__

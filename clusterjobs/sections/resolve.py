@@ -14,7 +14,7 @@ from clusterjobs.sections.complete import (
     with_runtime,
 )
 from clusterjobs.sections.context import Context
-from clusterjobs.sections.model.config import config_of
+from clusterjobs.sections.model import config_of
 from clusterjobs.sections.order import CHECKS, CHECKS_OF_THE_SPEC, SECTIONS, Section
 from clusterjobs.sections.plan import Plan
 from clusterjobs.spec.load import LoadedSpec

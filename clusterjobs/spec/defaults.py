@@ -15,10 +15,19 @@ from clusterjobs.spec.expand_references import expanded_text
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.key_names import slurm_name
 from clusterjobs.spec.keys.sweep import KEY as SWEEP
-from clusterjobs.spec.layers import Layer, Merged, Origin, Role, Source, lists_to_add_to, merge
+from clusterjobs.spec.layers import (
+    Layer,
+    Merged,
+    Origin,
+    Role,
+    Setting,
+    Source,
+    apply_setting,
+    lists_to_add_to,
+    merge,
+)
 from clusterjobs.spec.model import OptionModels
 from clusterjobs.spec.secrets import find_secrets
-from clusterjobs.spec.settings import Setting, apply_setting
 from clusterjobs.spec.validate import validate
 from clusterjobs.yaml import document as yaml_document
 from clusterjobs.yaml.document import Document, Path, dotted, look_at

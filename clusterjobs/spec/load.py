@@ -26,11 +26,10 @@ from clusterjobs.spec.defaults import (
 from clusterjobs.spec.expand_references import expand_references
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.sweep import KEY, Sweep
-from clusterjobs.spec.layers import Layer, Merged, Source
+from clusterjobs.spec.layers import Layer, Merged, Setting, Source, apply_setting, read_setting
 from clusterjobs.spec.model import OptionModels, SpecModel
 from clusterjobs.spec.need_references import NeedReader, no_needs
 from clusterjobs.spec.secrets import find_secrets
-from clusterjobs.spec.settings import Setting, apply_setting, read_setting
 from clusterjobs.spec.sweep import Found, of_points, with_own_folders
 from clusterjobs.spec.validate import Validated, validate
 from clusterjobs.yaml import document as yaml_document
@@ -259,7 +258,7 @@ class _Read:
 
     def points(self, first_only: bool = False) -> tuple[LoadedSpec, ...]:
         """The spec of each point, or only of the first. Raises BrokenSpecError."""
-        from clusterjobs.spec.sweep import (  # most specs have no sweep
+        from clusterjobs.spec.sweep import (
             common_problems,
             read_sweep,
             shared_arguments,

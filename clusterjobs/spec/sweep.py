@@ -14,10 +14,9 @@ from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.key_names import UnknownKeyError, check_key
 from clusterjobs.spec.keys.job import EXTENDS
 from clusterjobs.spec.keys.sweep import KEY, Sweep
-from clusterjobs.spec.layers import Merged
+from clusterjobs.spec.layers import Merged, Setting, path_of
 from clusterjobs.spec.model import OptionModels, SpecModel, known_keys
 from clusterjobs.spec.points import Point, SweptValue, make_points
-from clusterjobs.spec.settings import Setting, path_of
 from clusterjobs.spec.validate import check_model
 from clusterjobs.text import (
     POINT_VARIABLES,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterjobs.models.flops import hardware_flops
-from clusterjobs.models.records import Layout, ModelShape
+from clusterjobs.models.records import Layout, ModelShape, hardware_flops
 
 GPT_345M = ModelShape(24, 1024, 16, 16, 64, 4096, 1024, 50_304)
 

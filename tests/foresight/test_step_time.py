@@ -7,9 +7,8 @@ import pytest
 from benchmarks.published_rows import published
 from clusterjobs.foresight.formulas.constants import fitted_constants
 from clusterjobs.foresight.formulas.step import StepTime, slowest_stage, step_time
-from clusterjobs.models.flops import hardware_flops, model_flops
 from clusterjobs.models.gpus import find_gpu
-from clusterjobs.models.records import Gpu, Layout, ModelShape, Network
+from clusterjobs.models.records import Gpu, Layout, ModelShape, Network, hardware_flops, model_flops
 
 LLAMA_8B = ModelShape(
     layers=32,

@@ -122,8 +122,8 @@ def test_two_labs_do_not_meet(own_lab: Lab, slurm: Slurm, tmp_path: Path) -> Non
 
 
 def test_a_start_that_fails_says_why_and_leaves_nothing(slurm: Slurm, tmp_path: Path) -> None:
-    spec = LabSpec("test", (a100_nodes(),), shared=("/fsx",))
-    object.__setattr__(spec.partitions[0], "name", "no such thing, Slurm")
+    refused = a100_nodes()._replace(name="no such thing, Slurm")
+    spec = LabSpec("test", (refused,), shared=("/fsx",))
     lab = Lab(tmp_path)
     with pytest.raises(InputError, match="slurmctld ended"):
         lab.up(spec, slurm)

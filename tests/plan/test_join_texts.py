@@ -6,15 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterjobs.sections.points.join import Columns
-from clusterjobs.text import (
-    Value,
-    joined,
-    literals,
-    references,
-    replaced,
-    show,
-    variable,
-)
+from clusterjobs.text import Value, joined, literals, references, replaced, show, variable
 
 SCRATCH = variable("SCRATCH", default="a, b: c")
 PIECES = st.sampled_from(

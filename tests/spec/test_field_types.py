@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from clusterjobs.spec import commands, field_types, reserved_names
+from clusterjobs.spec import field_types, reserved_names
+from clusterjobs.spec import field_types as commands
 from clusterjobs.spec.keys import container as images
 from clusterjobs.spec.keys import staging as storage_types
 from clusterjobs.spec.keys.environment import module_item

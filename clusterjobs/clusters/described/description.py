@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from clusterjobs.slurm.time import is_slurm_time, seconds_of
-from clusterjobs.spec import commands, field_types
+from clusterjobs.spec import field_types
+from clusterjobs.spec import field_types as commands
 from clusterjobs.spec.field_types import integer, literal_text, plain
 from clusterjobs.spec.model import SpecModel
 from clusterjobs.text import show

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from clusterjobs.foresight.formulas.constants import Constants
-from clusterjobs.models.flops import layer_weights
-from clusterjobs.models.records import Gpu, Layout, ModelShape
+from clusterjobs.models.records import Gpu, Layout, ModelShape, layer_weights
 
 # The backward pass of a matrix product is two products. FlashAttention computes the scores again:
 # five products for two (arXiv 2307.08691).

@@ -11,8 +11,7 @@ import pathlib
 from math import log
 from typing import Any, NamedTuple
 
-from clusterjobs.models.flops import layer_weights
-from clusterjobs.models.records import Gpu, Layout, ModelShape
+from clusterjobs.models.records import Gpu, Layout, ModelShape, layer_weights
 
 NEAREST_FILE = pathlib.Path(__file__).with_name("nearest.json")
 

@@ -7,8 +7,15 @@ from typing import Literal, NamedTuple
 from clusterjobs.foresight.formulas.constants import fitted_constants, range_factors
 from clusterjobs.foresight.formulas.nearest import Nearest, nearest
 from clusterjobs.foresight.formulas.step import StepTime, step_time
-from clusterjobs.models.flops import hardware_flops, model_flops
-from clusterjobs.models.records import Gpu, Layout, ModelShape, Network, Range
+from clusterjobs.models.records import (
+    Gpu,
+    Layout,
+    ModelShape,
+    Network,
+    Range,
+    hardware_flops,
+    model_flops,
+)
 
 # The parts of a step, and what would make each shorter.
 NAMES = {

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from clusterjobs.foresight.formulas.constants import Constants, fitted_constants
 from clusterjobs.foresight.formulas.layer_time import layer_time, tokens
-from clusterjobs.models.flops import layer_weights
-from clusterjobs.models.records import Gpu, Layout, ModelShape, Network
+from clusterjobs.models.records import Gpu, Layout, ModelShape, Network, layer_weights
 
 ROUTING = 2e-3  # seconds of a layer and micro batch, for router, permutation and grouped products
 ALL_TO_ALL_NVLINK = 0.5  # share of NVLink's rate that an all-to-all reaches

@@ -8,15 +8,7 @@ from typing import NamedTuple
 from clusterjobs.counted import counted
 from clusterjobs.report.logs.records import Quantity
 from clusterjobs.report.run import LostTime, Run, Spread
-from clusterjobs.report.tables import (
-    dollars,
-    duration,
-    integer,
-    loss,
-    number,
-    seconds,
-    share,
-)
+from clusterjobs.report.tables import dollars, duration, integer, loss, number, seconds, share
 
 
 class Fact(NamedTuple):

@@ -31,11 +31,7 @@ from clusterjobs.runs.submit.needed_jobs import (
     record_folder,
     to_run_first,
 )
-from clusterjobs.runs.submit.points import (
-    SubmitOptions,
-    submit_plain,
-    submit_sweep,
-)
+from clusterjobs.runs.submit.points import SubmitOptions, submit_plain, submit_sweep
 from clusterjobs.runs.submit.report import NeedRow, row_of_others, row_to_submit
 from clusterjobs.runs.write import write_outputs
 from clusterjobs.slurm.queue import by_id, known_jobs, queued_jobs

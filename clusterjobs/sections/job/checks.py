@@ -206,7 +206,7 @@ def _check(context: Context, program: Program, own: _Values, owned: Mapping[str,
             _refuse_unknown(context, program, name, options)
 
 
-_OF_PLUGINS = (("srun", "auto-resume"),)  # SageMaker HyperPod: sections/restarts/auto_resume.py
+_OF_PLUGINS = (("srun", "auto-resume"),)  # SageMaker HyperPod: sections/restarts.py
 
 
 def _owned_name(name: str, options: KnownOptions, owned: Mapping[str, str]) -> str | None:

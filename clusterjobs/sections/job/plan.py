@@ -11,7 +11,7 @@ from clusterjobs.sections.environment.checks import is_unset
 from clusterjobs.sections.job.checks import check_dropped
 from clusterjobs.sections.job.directives import sbatch_directives
 from clusterjobs.sections.plan import Job, Parameter, Placement
-from clusterjobs.sections.points.plan import job_folder
+from clusterjobs.sections.points.arrays import job_folder
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.job import Parameter as WrittenParameter
 from clusterjobs.text import Text, Value, show, variable, variable_names

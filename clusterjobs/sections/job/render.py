@@ -6,10 +6,10 @@ from typing import Any
 
 from clusterjobs.script import shell
 from clusterjobs.script.shell import ShellText
-from clusterjobs.sections.files.render import has_watchdog
+from clusterjobs.sections.files import has_watchdog
 from clusterjobs.sections.plan import Parameter
 from clusterjobs.sections.rendering import Rendering
-from clusterjobs.sections.steps.render import ends_its_steps
+from clusterjobs.sections.steps import ends_its_steps
 from clusterjobs.version import __version__
 
 

@@ -12,13 +12,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from clusterjobs.frameworks.base import folder_on_the_node
+from clusterjobs.sections.context import Context
 from clusterjobs.sections.placement.node_share import tasks_of_points
-from clusterjobs.sections.plan import Plan
+from clusterjobs.sections.plan import POINT, Plan, SweepJob
 from clusterjobs.sections.points.join import Column, Columns, Difference, Values, joined_plan
 from clusterjobs.slurm.options import Directive
+from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.points import Point
 from clusterjobs.spec.references import as_text
-from clusterjobs.text import Text, variable_names
+from clusterjobs.text import Text, Value, joined, variable, variable_names
 
 # ------------------------------------------------------------------ point table
 #
@@ -325,3 +328,25 @@ def _ranges(indexes: Sequence[int]) -> str:
         else:
             runs.append([index, index])
     return ",".join(f"{first}-{last}" if first < last else str(first) for first, last in runs)
+
+
+# ------------------------------------------------------------------ plan
+#
+# The sweep that a job belongs to: its name and folder, and the variables for the ranks.
+
+
+def plan(context: Context) -> SweepJob | None:
+    """The section `points`; None without a sweep."""
+    spec, sweep = context.spec, context.spec.sweep
+    if sweep is None:
+        return None
+    name = sweep.name or spec.name
+    folder = folder_on_the_node(joined(spec.logs.path, "/", name))
+    return SweepJob(name, folder, sweep.max_running, sweep.max_failed)
+
+
+def job_folder(spec: Experiment, sweep: SweepJob | None) -> Value:
+    """The job's own folder: of a sweep's job, below that of its point."""
+    if sweep:
+        return joined(sweep.folder, "/", POINT, "/", variable("SLURM_JOB_ID"))
+    return folder_on_the_node(joined(spec.logs.path, "/${SLURM_JOB_ID}"))

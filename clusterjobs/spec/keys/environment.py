@@ -10,7 +10,8 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PlainValidator
 
-from clusterjobs.spec import commands, field_types
+from clusterjobs.spec import field_types
+from clusterjobs.spec import field_types as commands
 from clusterjobs.spec.field_types import plain
 from clusterjobs.spec.keys.container import Container
 from clusterjobs.spec.model import Key, SpecModel

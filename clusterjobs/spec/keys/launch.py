@@ -2,7 +2,8 @@
 
 from typing import Annotated
 
-from clusterjobs.spec import commands, field_types
+from clusterjobs.spec import field_types
+from clusterjobs.spec import field_types as commands
 from clusterjobs.spec.model import Key, SpecModel
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.

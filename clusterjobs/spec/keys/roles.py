@@ -5,8 +5,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from clusterjobs.spec.commands import Command
-from clusterjobs.spec.field_types import Count, Port, Seconds
+from clusterjobs.spec.field_types import Command, Count, Port, Seconds
 from clusterjobs.spec.model import Key, SpecModel
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.

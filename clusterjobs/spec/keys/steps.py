@@ -4,7 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
 
-from clusterjobs.spec import commands, field_types
+from clusterjobs.spec import field_types
+from clusterjobs.spec import field_types as commands
 from clusterjobs.spec.field_types import Count, Seconds
 from clusterjobs.spec.model import Key, SpecModel
 

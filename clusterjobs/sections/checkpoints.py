@@ -7,23 +7,32 @@ Source: the FSx for Lustre user guide, "Automatically export updates to your S3 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from clusterjobs.clusters.facts import BucketLink
 from clusterjobs.frameworks.base import JOB_DIR, folder_on_the_node
+from clusterjobs.script import shell
+from clusterjobs.script.lines import NOTHING
+from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.placement.storage import Storage, is_below
-from clusterjobs.sections.plan import POINT, Checkpoints, Export
+from clusterjobs.sections.plan import POINT, Checkpoints, Export, Staging
+from clusterjobs.sections.rendering import Rendering
+from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.checkpoints import Checkpoints as WrittenCheckpoints
+from clusterjobs.spec.keys.staging import Data
 from clusterjobs.text import (
     Text,
     Value,
     expanding,
     is_absolute,
     joined,
+    not_required,
     parts_of,
     show,
     variable,
+    variable_names,
     without_points,
     without_slash,
 )
@@ -171,3 +180,138 @@ def _check_via(context: Context, checkpoints: WrittenCheckpoints) -> None:
 def _report_missing_export(context: Context, section: str) -> None:
     what = "there is no export, so nothing is overwritten"
     context.problem((section, "overwrite"), what, "add export: s3://..., or leave it out")
+
+
+# ------------------------------------------------------------------ checks
+#
+# Warnings about folders that are lost or not found, and buckets that the nodes cannot access.
+
+
+def check_bucket_access(context: Context) -> None:
+    """Warn about each bucket that the nodes cannot access by the cluster's description.
+
+    The bucket's own policy, which cannot be read here, may allow it. Buckets that are linked to a
+    file system are not checked: its servers access them, not the nodes.
+    """
+    partition = context.facts.partition(context.placement.partition)
+    if partition.bucket_access is None:
+        return
+    for path, place, writes in _used(context.spec.data, context.staging, context.checkpoints):
+        bucket = place.removeprefix("s3://").partition("/")[0]
+        if lack := partition.bucket_access.lack(bucket, writes):
+            context.problem(
+                path,
+                f"by the cluster's config the nodes of queue {partition.name} may not "
+                f"{'write to' if writes else 'read'} s3://{bucket}: {lack.what}",
+                lack.hint,
+                warning=True,
+            )
+
+
+def _used(
+    data: Sequence[Data], staging: Staging, checkpoints: Checkpoints
+) -> Iterator[tuple[Path, str, bool]]:
+    linked = {one.target for one in staging.data if one.linked}
+    for index, one in enumerate(data):
+        if one.source.startswith("s3://") and one.target not in linked:
+            yield ("data", index, "source"), show(one.source), False
+    for export in checkpoints.exports:
+        if export.target.startswith("s3://"):
+            path = ("logs", "export") if export.of_job else ("checkpoints", "export")
+            yield path, show(export.target), True
+
+
+def check_folders(context: Context) -> None:
+    """Check where logs and checkpoints are written."""
+    spec = context.spec
+    checkpoints, container = spec.checkpoints, spec.software.container
+    _check_shared_folders(context)
+    if checkpoints and "attempt" in variable_names(checkpoints.path):
+        context.problem(
+            ("checkpoints", "path"),
+            "each attempt has a folder of its own, so that none goes on from the one before",
+            "leave out {{ job.attempt }}",
+            warning=True,
+        )
+    workdir = spec.workdir or (container.workdir if container else None)
+    if checkpoints and workdir and not is_absolute(checkpoints.path):
+        context.problem(
+            ("checkpoints", "path"),
+            f"{show(checkpoints.path)} is one folder for the job, which counts from where sbatch "
+            "is called, and another for the training, which runs in workdir",
+            f"the whole path: /fsx/{show(checkpoints.path)}",
+        )
+
+
+def _check_shared_folders(context: Context) -> None:
+    """Warn about logs and checkpoints on a node's local disk: they are lost with the node."""
+    facts = context.facts
+    mounts = [mount.path for mount in facts.mounts]
+    shared = (*facts.shared_folders, *mounts)
+    for path, folder in _folders(context.spec) if facts.mounts_complete else ():
+        if folder.startswith("/") and not any(is_below(folder, one) for one in shared):
+            known = ", ".join(mounts) or "none but /home"
+            context.problem(
+                path,
+                f"{show(folder)} is not on shared storage of {facts.name}",
+                f"its shared folders: {known}",
+                warning=True,
+            )
+
+
+def _folders(spec: Experiment) -> Iterator[tuple[Path, Value]]:
+    if spec.workdir:
+        yield ("workdir",), spec.workdir
+    yield ("logs", "path"), spec.logs.path
+    if spec.checkpoints:
+        yield ("checkpoints", "path"), spec.checkpoints.path
+
+
+# ------------------------------------------------------------------ text
+#
+# Their folder and the exports.
+
+
+def render(rendering: Rendering) -> dict[str, Any]:
+    """What the block `checkpoints` prints, and the options of attempt.py."""
+    plan = rendering.plan
+    checkpoints = plan.checkpoints
+    options = [
+        *([joined("--checkpoints=", checkpoints.path)] if checkpoints.path else []),
+        *([joined("--marker=", checkpoints.marker)] if checkpoints.marker else []),
+    ]
+    return {
+        "exports": [_export_text(one) for one in checkpoints.exports],
+        "is_recorded_here": checkpoints.path is not None and plan.restarts is None,
+        "newest": _newest(checkpoints),
+        "has_resume": bool(checkpoints.resume_option),
+        "resume_option": shell.quote(checkpoints.resume_option),
+        "folder": shell.quote(checkpoints.path or ""),
+        "newest_option": ShellText(f' --newest="$({_newest(checkpoints)})"')
+        if checkpoints.resume_option
+        else NOTHING,
+        # The job may fail before the parameters and the environment are set.
+        "attempt_options": ShellText(" ".join(map(_if_set, options))),
+    }
+
+
+def _newest(checkpoints: Checkpoints) -> ShellText:
+    """A command that prints the name of the newest checkpoint, as attempt.py finds it."""
+    if checkpoints.resume_option:
+        return ShellText(f"newest_checkpoint {_if_set(checkpoints.path or '.')}")
+    if checkpoints.marker:
+        marker = _if_set(checkpoints.marker)
+        return ShellText(f"timeout 10 head -c 1024 -- {marker} 2>/dev/null | head -n 1")
+    folder = _if_set(checkpoints.path or ".")
+    options = "-mindepth 1 -maxdepth 1 ! -name '.*' -printf '%T+ %f\\n'"
+    return ShellText(f"find {folder} {options} 2>/dev/null | sort | tail -n 1")
+
+
+def _if_set(text: Value) -> ShellText:
+    return shell.quote(not_required(text), "-")
+
+
+def _export_text(one: Export) -> ShellText:
+    """Arguments of export.py: a folder and its target."""
+    option = "--overwrite " if one.overwrite else ""
+    return ShellText(f"{option}{shell.quote(one.source)} {shell.quote(one.target)}")

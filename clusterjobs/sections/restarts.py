@@ -2,14 +2,66 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.plan import Restarts
-from clusterjobs.sections.restarts.auto_resume import (
-    is_resumed_by_the_cluster,
-    without_what_the_cluster_restarts,
-)
+from clusterjobs.sections.rendering import Rendering
+from clusterjobs.slurm.options import Directive
 from clusterjobs.slurm.time import seconds_of
 from clusterjobs.spec.keys.restarts import Restarts as WrittenRestarts
+from clusterjobs.spec.known_references import TRAINING_NODES
+
+# ------------------------------------------------------------------ auto resume
+#
+# Restarts by the cluster itself: `srun --auto-resume=1` of SageMaker HyperPod.
+#
+# After a failure HyperPod checks the nodes, replaces bad ones, and starts the step again. If the
+# job has GPUs by GRES, it requeues the job: Slurm cannot replace nodes of such an allocation.
+# Source: AWS, SageMaker HyperPod: automatic node recovery and auto-resume.
+
+
+AUTO_RESUME = Directive("auto-resume", 1, "HyperPod restarts the ranks on healthy nodes")
+
+
+def is_resumed_by_the_cluster(context: Context) -> bool:
+    """Whether the cluster restarts the ranks; `srun: {auto-resume: false}` leaves it to the job."""
+    spec, launcher = context.spec, context.launcher
+    wants = spec.srun.get("auto-resume", context.facts.auto_resume)
+    by_srun = launcher.calls_srun and not (launcher.over_ssh and spec.software.container)
+    return by_srun and wants not in (False, "0")
+
+
+def without_what_the_cluster_restarts(
+    context: Context, written: WrittenRestarts
+) -> WrittenRestarts:
+    """No failure is answered twice: HyperPod restarts, and the script only counts its requeues.
+
+    `time_limit` stays with the script, which HyperPod does not restart after it.
+    """
+    what = {
+        "failure": "the job would restart twice",
+        "stalled": "the job would restart twice",
+        "stall_seconds": "the watchdog would stop ranks that HyperPod is restarting",
+    }
+    for key, consequence in what.items():
+        if key in written.model_fields_set and getattr(written, key):
+            context.problem(
+                ("restarts", key),
+                "not used: HyperPod restarts the ranks after a failure (srun --auto-resume=1), and "
+                f"{consequence}",
+                f"remove {key}; or srun: {{auto-resume: false}}, and the job restarts by itself",
+                warning=True,
+            )
+    context.record(
+        "auto-resume",
+        "srun --auto-resume=1",
+        "HyperPod restarts the ranks after a failure; node_failure limits its requeues",
+        "AWS: SageMaker HyperPod auto-resume",
+    )
+    return written.model_copy(update={"failure": 0, "stalled": 0, "stall_seconds": None})
+
 
 # Between the end of the grace period and the time limit: to stop the ranks, and to requeue.
 _MARGIN_SECONDS = 60
@@ -150,3 +202,33 @@ def _check_signal(context: Context, signal: str | None) -> None:
             f"{signal} would reach {context.launcher.name} too, and end it before the ranks save",
             "look for the file that CLUSTERJOBS_STOP_FILE names, or launcher: srun",
         )
+
+
+# ------------------------------------------------------------------ text
+#
+# Budgets, and how the ranks are asked to save.
+
+
+def render(rendering: Rendering) -> dict[str, Any] | None:
+    """What the functions of restarts print; None without restarts."""
+    plan = rendering.plan
+    restarts = plan.restarts
+    if restarts is None:
+        return None
+    return {
+        "time_limit": restarts.time_limit,
+        "failure": restarts.failure,
+        "node_failure": restarts.node_failure,
+        "stalled": restarts.stalled,
+        "nodelist_option": ShellText(f' --nodelist="${TRAINING_NODES}"' if plan.roles else ""),
+        "stall_option": ShellText(
+            f" --stall-seconds={restarts.stall_seconds}" if restarts.stall_seconds else ""
+        ),
+        "grace_seconds": restarts.grace_seconds,
+        "signal_seconds": restarts.signal_seconds,
+        "clock_seconds": restarts.clock_seconds,
+        "by_file": restarts.saving.stop_channel == "file",
+        "by_clock": restarts.saving.stop_channel == "clock",
+        "has_signal": restarts.signal is not None,
+        "signal": ShellText(restarts.signal or ""),
+    }

@@ -1,16 +1,28 @@
-"""What cannot be combined with a container, with the reason and what to do instead."""
+"""The container that the ranks run in: its mounts, its options, the variables set inside.
+
+Sources: pyxis 0.20 (its options, args.c), enroot's hooks and mounts, the user guides of Apptainer
+1.3 and Docker 28; SingularityCE 3.10; Shifter's documentation and shifter.c; issues of
+aws-ofi-nccl; NCCL issue 290.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from clusterjobs.frameworks.base import JOB_DIR, folder_on_the_node
+from clusterjobs.script import shell
+from clusterjobs.script.lines import heading, once_per_node, option_lines, with_reason, wrapped
+from clusterjobs.script.shell import ShellText, TemplateName
 from clusterjobs.sections.context import Context
-from clusterjobs.sections.environment.fabrics import fabric_of
+from clusterjobs.sections.environment.fabrics import EFA_LIBRARIES, fabric_of
 from clusterjobs.sections.placement.storage import is_below, path_parts
-from clusterjobs.sections.plan import Mounted, Placement
-from clusterjobs.spec.keys.container import Container
+from clusterjobs.sections.plan import Container, Environment, Mounted, Placement
+from clusterjobs.sections.rendering import Rendering
+from clusterjobs.slurm.options import Directive
+from clusterjobs.spec.keys.container import Container as WrittenContainer
+from clusterjobs.spec.known_references import role_variables
 from clusterjobs.text import (
     ShellVariable,
     Text,
@@ -18,24 +30,31 @@ from clusterjobs.text import (
     changed,
     expanding,
     is_absolute,
+    joined,
     literals,
     parts_of,
     show,
     split_text,
+    variable,
 )
 from clusterjobs.yaml.document import Path
+
+# ------------------------------------------------------------------ checks
+#
+# What cannot be combined with a container, with the reason and what to do instead.
+
 
 _KEY = ("software", "container")
 
 
-def check_container(context: Context, container: Container) -> None:
+def check_container(context: Context, container: WrittenContainer) -> None:
     """Report all of it."""
     _check_launcher(context, container)
     _check_image(context, container)
     _check_keys(context, container)
 
 
-def _check_launcher(context: Context, container: Container) -> None:
+def _check_launcher(context: Context, container: WrittenContainer) -> None:
     if refused := context.launcher.refused_runtimes.get(container.runtime):
         context.problem((*_KEY, "runtime"), *refused)
     if container.runtime == "docker" and not context.placement.exclusive:
@@ -70,7 +89,7 @@ _EXAMPLES["singularity"] = _EXAMPLES["apptainer"]
 _HOST_AS_PATH = re.compile(r"(?:docker://)?[\w-]+(?:\.[\w-]+)+(?::\d+)?/")
 
 
-def _check_image(context: Context, container: Container) -> None:
+def _check_image(context: Context, container: WrittenContainer) -> None:
     runtime, image = container.runtime, container.image
     is_file = image.startswith(("/", "${")) and runtime not in ("docker", "shifter")
     is_name = bool(_FORMS[runtime].fullmatch(image))
@@ -96,7 +115,7 @@ def _check_image(context: Context, container: Container) -> None:
         )
 
 
-def _check_keys(context: Context, container: Container) -> None:
+def _check_keys(context: Context, container: WrittenContainer) -> None:
     if container.shm and container.runtime != "docker":
         context.problem(
             (*_KEY, "shm"),
@@ -150,7 +169,7 @@ def check_venv(context: Context, venv: Value | None) -> None:
 # The mounts of a container: those that the job needs, and the spec's own.
 
 
-def plan_mounts(context: Context, container: Container) -> tuple[Mounted, ...]:
+def plan_mounts(context: Context, container: WrittenContainer) -> tuple[Mounted, ...]:
     """All mounts, each once."""
     folders = _each_once(_needed_folders(context, container))
     automatic = (*folders, *_of_the_fabric(container, context.placement))
@@ -204,7 +223,7 @@ def _normal(path: Value) -> Value:
     return changed(path, lambda text: re.sub("/+", "/", text).rstrip("/"))
 
 
-def _own(container: Container) -> Iterator[Mounted]:
+def _own(container: WrittenContainer) -> Iterator[Mounted]:
     for index, one in enumerate(container.mounts):
         source, target = expanding(one.source), expanding(one.target)
         path = ("software", "container", "mounts", index)
@@ -214,7 +233,7 @@ def _own(container: Container) -> Iterator[Mounted]:
 Folder = tuple[Path, Value, str]  # the key of the spec that needs it, the folder, the reason
 
 
-def _needed_folders(context: Context, container: Container) -> Iterator[Folder]:
+def _needed_folders(context: Context, container: WrittenContainer) -> Iterator[Folder]:
     """The folders that the job needs inside, at their path on the node."""
     key = ("software", "container")
     facts, job, checkpoints = context.facts, context.job, context.checkpoints.path
@@ -240,7 +259,7 @@ def _each_once(folders: Iterable[Folder]) -> Iterator[Mounted]:
             yield Mounted(folder, folder, False, reason, path)
 
 
-def _of_the_fabric(container: Container, placement: Placement) -> Iterator[Mounted]:
+def _of_the_fabric(container: WrittenContainer, placement: Placement) -> Iterator[Mounted]:
     fabric = fabric_of(placement.fabric)
     if fabric.verbs and container.runtime == "pyxis":
         # enroot shows all of /dev, unless the site restricts it (ENROOT_RESTRICT_DEV).
@@ -262,3 +281,186 @@ def _check_writable(context: Context, runtime: str, mount: Mounted) -> None:
                 "rename the folder",
             )
             return
+
+
+def plan(context: Context) -> Container | None:
+    """The section `container`; None without one."""
+    spec = context.spec
+    wanted, venv = spec.software.container, spec.software.venv
+    if wanted is None:
+        return None
+    check_container(context, wanted)
+    check_venv(context, venv)
+    mounts = plan_mounts(context, wanted)
+    return Container(
+        wanted.runtime,
+        expanding(wanted.image),
+        mounts,
+        tuple(_options(context, wanted)),
+        (*_names(context.environment, venv), *role_variables(spec.roles)),
+        wanted.runtime in context.launcher.ssh_inside,
+        venv and expanding(venv),
+        _fabric_libraries(wanted, context.placement),
+    )
+
+
+def _fabric_libraries(wanted: WrittenContainer, placement: Placement) -> str | None:
+    """Folders of the node with NCCL's plugin that the ranks use; None: the image's own."""
+    if placement.fabric == "efa":
+        return EFA_LIBRARIES if wanted.efa == "host" else None
+    return (placement.all_nodes > 1 and fabric_of(placement.fabric).libraries) or None
+
+
+# ------------------------------------------------------------------ the environment inside
+
+
+def _names(environment: Environment, venv: Value | None) -> Iterator[str]:
+    yield from ("MASTER_ADDR", "MASTER_PORT")
+    yield from (one.name for one in environment.variables)
+    yield from (one.name for one in environment.secrets)
+    if venv:
+        yield "VIRTUAL_ENV"
+
+
+# ------------------------------------------------------------------ options of each runtime
+
+
+def _folder_of_ranks(container: WrittenContainer) -> Value:
+    """By default the script's own folder: it changes to `workdir` first."""
+    return expanding(container.workdir) if container.workdir else variable("PWD")
+
+
+def _pyxis(container: WrittenContainer) -> Iterator[Directive]:
+    yield Directive("container-image", expanding(container.image), "software.container")
+    yield Directive("container-mounts", variable("container_mounts"), "")
+    yield Directive("container-workdir", _folder_of_ranks(container), "else the image's own")
+    yield Directive("container-env", variable("container_env"), "else the image's values win")
+    if container.home:
+        yield Directive("container-mount-home", True, "software.container.home")
+    else:
+        yield Directive(
+            "no-container-mount-home", True, "packages in it would mix with the image's"
+        )
+    if container.writable:
+        yield Directive("container-writable", True, "software.container.writable")
+
+
+def _apptainer(container: WrittenContainer, placement: Placement) -> Iterator[Directive]:
+    if placement.shape.gpus_per_node and placement.node_type.has_amd_gpus:
+        yield Directive("rocm", True, "AMD's devices and the driver's libraries of the node")
+    elif placement.shape.gpus_per_node:
+        yield Directive("nv", True, "NVIDIA's devices and the driver's libraries of the node")
+    if not container.home:
+        yield Directive("no-home", True, "packages in it would mix with the image's")
+    if container.writable:
+        yield Directive("writable-tmpfs", True, "software.container.writable; in memory, 64 MB")
+    yield Directive("no-eval", True, "else a shell evaluates the values of variables")
+    yield Directive("pwd", _folder_of_ranks(container), "where the job runs")
+
+
+def _shifter(container: WrittenContainer) -> Iterator[Directive]:
+    yield Directive("image", joined("docker:", expanding(container.image)), "software.container")
+    yield Directive("workdir", _folder_of_ranks(container), "else the image's own")
+
+
+def _docker(context: Context, container: WrittenContainer) -> Iterator[Directive]:
+    placement = context.placement
+    yield Directive("network", "host", "the nodes' own addresses and network cards")
+    if placement.shape.gpus_per_node and placement.node_type.has_amd_gpus:
+        yield Directive("device", "/dev/kfd", "AMD's GPUs: ROCm's driver")
+        yield Directive("device", "/dev/dri", "AMD's GPUs")
+    elif placement.shape.gpus_per_node:
+        yield Directive("gpus", "all", "by NVIDIA's container toolkit")
+    fabric = fabric_of(placement.fabric)
+    if fabric.verbs:
+        reason = f"{fabric.title}; without it NCCL takes TCP (aws-ofi-nccl issue 1020)"
+        yield Directive("device", "/dev/infiniband", reason)
+    yield Directive("shm-size", _shm(context, container), "Docker's own 64 MB break NCCL")
+    yield Directive("ulimit", "memlock=-1:-1", "the network and NCCL pin memory")
+    yield Directive("workdir", _folder_of_ranks(container), "where the job runs")
+
+
+def _shm(context: Context, container: WrittenContainer) -> str:
+    if container.shm:
+        return container.shm
+    memory_mib = context.placement.node_type.memory_mib
+    if memory_mib is None:
+        return context.record("container.shm", "16g", "the instance type is unknown")
+    half = max(1, memory_mib // 2048)
+    reason = "half of the node's memory, as without a container; only what is used is taken"
+    return context.record("container.shm", f"{half}g", reason, "NCCL issue 290")
+
+
+def _options(context: Context, container: WrittenContainer) -> Iterator[Directive]:
+    if container.runtime == "pyxis":
+        return _pyxis(container)
+    if container.runtime in ("apptainer", "singularity"):
+        return _apptainer(container, context.placement)
+    if container.runtime == "shifter":
+        return _shifter(container)
+    return _docker(context, container)
+
+
+# ------------------------------------------------------------------ text
+#
+# Mounts, names of variables and options.
+
+
+_TITLES: Mapping[str, str] = {
+    "pyxis": "pyxis starts it on every node, by srun",
+    "apptainer": "apptainer starts each rank in it",
+    "singularity": "singularity starts each rank in it",
+    "docker": "docker starts one on every node",
+    "shifter": "shifter starts each rank in it",
+}
+# Docker passes on only the named variables; the other runtimes pass on all.
+_SLURM_NAMES = (
+    *("SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_NNODES", "SLURM_NODEID"),
+    *("SLURMD_NODENAME", "SLURM_RESTART_COUNT", "USER"),
+)
+
+
+def render(rendering: Rendering) -> dict[str, Any] | None:
+    """What the block `container` prints; None without a container."""
+    plan = rendering.plan
+    container = plan.container
+    if container is None:
+        return None
+    runtime = container.runtime
+    return {
+        "title": heading(f"container: {_TITLES[runtime]}"),
+        "template": TemplateName(f"containers/{_same_options(runtime)}.sh.j2"),
+        "program": ShellText(runtime),
+        "env_prefix": ShellText(f"{runtime.upper()}ENV"),
+        "has_functions": runtime == "docker",
+        "functions_template": TemplateName("containers/docker_functions.sh.j2"),
+        "options": [] if runtime == "pyxis" else option_lines(container.options),
+        "image": shell.quote(container.image),
+        "mounts": [line for one in container.mounts for line in _mount(runtime, one)],
+        "names": _names_text(container),
+        "has_venv": container.venv is not None,
+        "venv": shell.quote(container.venv or ""),
+        "ssh_inside": container.ssh_inside,
+        "once_per_node": once_per_node(plan.placement.all_nodes),
+    }
+
+
+def _same_options(runtime: str) -> str:
+    """Singularity takes Apptainer's options; its variables have its own name."""
+    return "apptainer" if runtime == "singularity" else runtime
+
+
+def _mount(runtime: str, mount: Mounted) -> list[ShellText]:
+    source, target = mount.source, mount.target
+    if runtime == "docker":  # --volume would create a missing source, owned by root
+        text = joined(
+            *("type=bind,source=", source, ",target=", target), ",readonly" * mount.read_only
+        )
+    else:
+        text = joined(source, ":", target, ":ro" * mount.read_only)
+    return with_reason(shell.quote(text), mount.reason)
+
+
+def _names_text(container: Container) -> tuple[ShellText, ...]:
+    names = (*container.names, *(_SLURM_NAMES if container.runtime == "docker" else ()))
+    return wrapped(tuple(dict.fromkeys(names)))

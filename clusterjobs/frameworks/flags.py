@@ -1,0 +1,225 @@
+"""The flags and keys that a framework knows, with their types: one JSON file for each framework.
+
+Knows how values are compared with a table; it must not know what any flag means. A flag's type is
+"switch" (a flag without a value), "integer", "number", "text", "boolean", "list", "mapping", "any",
+or the list of its choices. A name with dots is a key of a mapping.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import pathlib
+from collections.abc import Container, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.errors import nearest
+from clusterjobs.frameworks.arguments import Argument, given_arguments
+from clusterjobs.frameworks.rules import Finding
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.references import as_text
+from clusterjobs.text import Text
+from clusterjobs.yaml.document import Path
+
+_FOLDER = pathlib.Path(__file__).parent
+_CUTOFF = 0.8  # closer than two flags of a family, such as eval-iters and exit-interval
+
+
+class Table(NamedTuple):
+    """The flags of one program.
+
+    `refuses_unknown`: no version takes a flag that is not listed. Otherwise an unknown flag may be
+    a fork's, and only one that looks like a typing error is reported, as a warning.
+    `coerces`: values are converted, such as "1" or 1e3 to an integer, and "auto" is left to others.
+    """
+
+    program: str
+    source: str
+    date: str
+    refuses_unknown: bool
+    coerces: bool
+    types: Mapping[str, str | list[str]]
+
+    def nearest(self, name: str) -> str | None:
+        """The flag that `name` was probably meant to be."""
+        alike = {one.replace("-", "_"): one for one in self.types}
+        match = nearest(name.replace("-", "_"), alike, cutoff=_CUTOFF)
+        return match and alike[match]
+
+    def has_keys_of(self, name: str) -> bool:
+        """Whether the keys of the mapping `name` are listed, too."""
+        return any(one.startswith(f"{name}.") for one in self.types)
+
+
+@functools.cache
+def table(framework: str) -> Table:
+    """The table of a framework, by the name that a spec has for it."""
+    found = json.loads((_FOLDER / f"{framework}.json").read_text(encoding="utf-8"))
+    return Table(
+        program=found["program"],
+        source=found["source"],
+        date=found["date"],
+        refuses_unknown=found["unknown"] == "refused",
+        coerces=found.get("coerces", False),
+        types=found["flags"],
+    )
+
+
+# ------------------------------------------------------------------ command lines
+
+
+def check_arguments(
+    spec: Experiment, diagnostics: Diagnostics, known: Table, refused: Container[str] = ()
+) -> None:
+    """Compare the spec's `args` with the table, as argparse would; not those `refused` already."""
+    given = [one for one in given_arguments(spec) if one.key not in refused]
+    for finding in argument_findings(given, known):
+        diagnostics.problem(*finding)
+
+
+def argument_findings(arguments: Iterable[Argument], known: Table) -> Iterator[Finding]:
+    """Compare arguments with the table."""
+    for argument in arguments:
+        if finding := _argument_finding(argument, known):
+            yield finding
+
+
+def _argument_finding(argument: Argument, known: Table) -> Finding | None:
+    path, name = ("args", argument.position), argument.name.lstrip("-")
+    if name not in known.types:
+        return _unknown(path, name, known, dashes="--")
+    kind, values = known.types[name], argument.texts
+    if any(isinstance(value, Text) for value in argument.values) or _argument_fits(kind, values):
+        return None
+    written = f"{name}: {' '.join(values)}" if values else f"{name} without a value"
+    return Finding(
+        path,
+        f"{written}, but {known.program} expects {_wish(kind)}",
+        _example(name, kind, *values[:1]),
+    )
+
+
+def _argument_fits(kind: str | list[str], values: tuple[str, ...]) -> bool:
+    if kind == "switch":
+        return not values
+    if kind == "list":
+        return True
+    return len(values) == 1 and text_fits(kind, values[0])
+
+
+def text_fits(kind: str | list[str], text: str) -> bool:
+    """Whether argparse takes the text."""
+    if isinstance(kind, list):
+        return text in kind
+    converter = {"integer": int, "number": float}.get(kind, str)
+    try:
+        converter(text)
+    except ValueError:
+        return False
+    return True
+
+
+# ------------------------------------------------------------------ mappings
+
+
+def mapping_findings(
+    given: Mapping[str, Any], known: Table, path: Path = (), prefix: str = ""
+) -> Iterator[Finding]:
+    """Compare the keys of a config with the table. The findings' paths begin with `path`.
+
+    `prefix` is the name of the mapping in the table, with a dot: "zero_optimization.".
+    """
+    for key, value in given.items():
+        name, where = f"{prefix}{key}", (*path, key)
+        kind = known.types.get(name)
+        if kind is not None and isinstance(value, Text):
+            continue
+        if isinstance(value, dict) and known.has_keys_of(name):
+            yield from mapping_findings(value, known, where, f"{name}.")
+        elif kind is None:
+            if finding := _unknown(where, name, known):
+                yield finding
+        elif not (value_fits(kind, value) or (known.coerces and _is_coerced(kind, value))):
+            shown = "null" if value is None else as_text(value) if _is_scalar(value) else "this"
+            what = f"{name}: {shown}, but {known.program} expects {_wish(kind)}"
+            yield Finding(where, what, _example(str(key), kind, value))
+
+
+def value_fits(kind: str | list[str], value: Any) -> bool:
+    """Whether a YAML value is of the type; a whole number may stand for a number."""
+    if isinstance(kind, list):
+        return _is_scalar(value) and as_text(value) in kind
+    if kind == "any":
+        return True
+    if isinstance(value, bool):
+        return kind in ("boolean", "switch")
+    types: dict[str, tuple[type, ...]] = {
+        "integer": (int,),
+        "number": (int, float),
+        "text": (str,),
+        "list": (list, tuple),
+        "mapping": (dict,),
+    }
+    return isinstance(value, types.get(kind, ()))
+
+
+_BOOLEANS = ("true", "false", "1", "0", "on", "off", "yes", "no")  # of pydantic
+
+
+def _is_coerced(kind: str | list[str], value: Any) -> bool:
+    """Whether pydantic would convert the value, or leave it out."""
+    if value == "auto" or value is None:
+        return True
+    if kind in ("integer", "number") and isinstance(value, (bool, str, float)):
+        return _is_number(value) and (kind == "number" or float(value).is_integer())
+    return kind == "boolean" and str(value).lower() in _BOOLEANS
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return abs(float(value)) < float("inf")
+    except (TypeError, ValueError):
+        return False
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, (str, int, float, bool))
+
+
+# ------------------------------------------------------------------ what is said
+
+
+def _unknown(path: Path, name: str, known: Table, dashes: str = "") -> Finding | None:
+    near = known.nearest(name)
+    if near is None and not known.refuses_unknown:
+        return None
+    last = near if dashes or near is None else near.rpartition(".")[2]
+    hint = f"did you mean {dashes}{last}?" if last else "remove it, or write the key that is meant"
+    what = f"{known.program} has no {'flag' if dashes else 'key'} {dashes}{name}"
+    return Finding(path, what, hint, warning=not known.refuses_unknown, at_key=True)
+
+
+_WISHES = {
+    "switch": "no value",
+    "integer": "an integer",
+    "number": "a number",
+    "text": "a value",
+    "boolean": "true or false",
+    "list": "a list",
+    "mapping": "a mapping",
+}
+_EXAMPLES = {"switch": "true", "integer": "1000", "number": "0.1", "boolean": "true"}
+
+
+def _wish(kind: str | list[str]) -> str:
+    return f"one of {', '.join(kind)}" if isinstance(kind, list) else _WISHES[kind]
+
+
+def _example(name: str, kind: str | list[str], value: Any = None) -> str:
+    if isinstance(kind, list):
+        return f"write {name}: {nearest(str(value), kind) or kind[0]}"
+    if kind == "integer" and _is_number(value) and float(value).is_integer():
+        return f"write {name}: {float(value):.0f}"
+    example = _EXAMPLES.get(kind)
+    return f"write for example {name}: {example}" if example else f"write {_WISHES[kind]}"

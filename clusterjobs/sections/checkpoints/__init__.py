@@ -1,1 +1,0 @@
-"""The section `checkpoints`: their folder, and what is exported."""

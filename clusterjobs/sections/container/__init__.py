@@ -1,1 +1,0 @@
-"""The section `container`: image, mounts and options."""

@@ -1,1 +1,0 @@
-"""The section `files`: files and folders that the script creates first."""

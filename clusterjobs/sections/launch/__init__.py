@@ -1,1 +1,0 @@
-"""The section `launch`: how the ranks are started."""

@@ -1,1 +1,0 @@
-"""Parallel sizes, batch sizes, and the sizes of the model."""

@@ -1,1 +1,0 @@
-"""The section `preflight`: the checks of every node."""

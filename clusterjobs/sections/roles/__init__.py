@@ -1,1 +1,0 @@
-"""The section `roles`: commands on nodes of their own."""

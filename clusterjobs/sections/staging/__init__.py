@@ -1,1 +1,0 @@
-"""The section `staging`: how each data set gets to its target."""

@@ -1,1 +1,0 @@
-"""The section `steps`: commands before, beside and after the training."""
