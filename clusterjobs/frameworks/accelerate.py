@@ -93,7 +93,7 @@ class Accelerate(Framework):
     reads_precision = True
     reads_variables = ("ACCELERATE_", "FSDP_")
     parallel_keys = ()
-    packages = ("torch", "accelerate")
+    packages: tuple[str, ...] = ("torch", "accelerate")
 
     def config_files(self, options: SpecModel | None) -> tuple[str, ...]:
         assert isinstance(options, Options)

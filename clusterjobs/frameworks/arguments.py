@@ -1,7 +1,4 @@
-"""The spec's `script` and `args` as a command line, and the arguments that are refused there.
-
-Knows how arguments are written; it must not know what any of them means.
-"""
+"""The spec's `script` and `args` as a command line, and the arguments that are refused there."""
 
 from __future__ import annotations
 
@@ -100,17 +97,17 @@ def arguments_by_key(spec: Experiment) -> dict[str, Argument]:
     return {one.key: one for one in given_arguments(spec)}
 
 
-def _from_list(words: tuple[Value, ...]) -> Iterator[Argument]:
-    """`[--lr, 1e-4, --split=9,1]`: a name, and the words behind it up to the next name."""
+def _from_list(items: tuple[Value, ...]) -> Iterator[Argument]:
+    """`[--lr, 1e-4, --split=9,1]`: a name, and the values behind it up to the next name."""
     found: Argument | None = None
-    for index, word in enumerate(words):
-        if word.startswith("--"):
+    for index, item in enumerate(items):
+        if item.startswith("--"):
             if found:
                 yield found
-            name, equals, value = partition(word, "=")
+            name, equals, value = partition(item, "=")
             found = Argument(index, show(name), (value,) if equals else ())
         elif found:
-            found = found._replace(values=(*found.values, word))
+            found = found._replace(values=(*found.values, item))
     if found:
         yield found
 

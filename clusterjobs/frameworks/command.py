@@ -10,14 +10,8 @@ from clusterjobs.frameworks.base import Framework, Program, Task
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.text import show
 
-# ------------------------------------------------------------------ mpi checks
-#
-# Whether the ranks of an MPI program would find each other.
-#
-# Knows how a spec tells that its program uses MPI; itSource: Slurm's guide to MPI; without PMI or
-# PMIx, each rank is rank 0 of 1 (Open MPI issue 13523).
-
-
+# Source: Slurm's guide to MPI. Without PMI or PMIx, each rank of an MPI program is rank 0 of 1
+# (Open MPI issue 13523).
 _STARTERS = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun")
 _PACKAGE = "mpi4py"
 

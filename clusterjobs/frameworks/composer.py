@@ -5,7 +5,7 @@ Source: Composer 0.32.1, composer/utils/dist.py and composer/trainer/trainer.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks.arguments import (
@@ -29,6 +29,11 @@ from clusterjobs.spec.model import SpecModel
 
 # Composer needs NODE_RANK, which only its own launcher sets.
 _WITH_NODE_RANK = ("bash", "-c", 'NODE_RANK=$SLURM_NODEID exec "$@"', "rank", "python3")
+
+# Options of the launcher; after the script they would be the script's.
+_OF_THE_LAUNCHER = (
+    *("nproc", "world_size", "node_rank", "base_rank", "master_addr", "master_port"),
+)
 
 _PROGRESS = LogLine(  # with Trainer(log_to_console=True); measurements are in lines of their own
     r"\[batch=(?P<step>\d+)(?:/(?P<steps>\d+))?\]:?$",
@@ -64,28 +69,20 @@ class Composer(Framework):
         by_composer = spec.launcher in (None, "composer")
         script = script_of(spec, diagnostics)
         check_parallel_arguments(spec, diagnostics)
-        refuse_arguments(spec, diagnostics, _of_the_launcher(diagnostics))
+        ranks = f"{diagnostics.describe_key(('nodes',))} and ranks_per_node"
+        refuse_arguments(spec, diagnostics, dict.fromkeys(_OF_THE_LAUNCHER, ranks))
         if script is None:
             return None
         command = (script, *arguments_of(spec))
         return Program(
             command if by_composer else (*_WITH_NODE_RANK, *command),
             is_python=by_composer,
-            environment=tuple(_environment(spec)),
+            environment=(
+                Variable(
+                    "COMPOSER_RUN_NAME",
+                    spec.name,
+                    "the same in each attempt, for Trainer(autoresume=True)",
+                    "Composer composer/trainer/trainer.py",
+                ),
+            ),
         )
-
-
-def _of_the_launcher(diagnostics: Diagnostics) -> dict[str, str]:
-    """Options of the launcher; after the script they would be the script's."""
-    ranks = f"{diagnostics.describe_key(('nodes',))} and ranks_per_node"
-    names = ("nproc", "world_size", "node_rank", "base_rank", "master_addr", "master_port")
-    return dict.fromkeys(names, ranks)
-
-
-def _environment(spec: Experiment) -> Iterator[Variable]:
-    yield Variable(
-        "COMPOSER_RUN_NAME",
-        spec.name,
-        "the same in each attempt, for Trainer(autoresume=True)",
-        "Composer composer/trainer/trainer.py",
-    )

@@ -1,6 +1,6 @@
 """Keys of ds_config that DeepSpeed refuses, ignores or overrides, beside those that are unknown.
 
-Knows DeepSpeed's config; it must not know what calls DeepSpeed. Source: DeepSpeed 0.19.8.
+Source: DeepSpeed 0.19.8.
 """
 
 from __future__ import annotations

@@ -12,17 +12,17 @@ from typing import Any, NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks.accelerate import (
+    Accelerate,
     Options,
     check_division,
     deepspeed_file,
-    foreseen_of,
     launch_file,
 )
 from clusterjobs.frameworks.arguments import (
     argument_key,
     argument_names,
+    arguments_by_key,
     arguments_of,
-    given_arguments,
     refuse_derived,
     refuse_variables,
     script_of,
@@ -31,26 +31,18 @@ from clusterjobs.frameworks.base import (
     JOB_DIR,
     OWN_SCRIPT,
     ConfigFile,
-    Foreseen,
-    Framework,
     Program,
     Task,
     folder_on_the_node,
 )
-from clusterjobs.frameworks.ds_config import CONFIG_NAME, config_file, extensions_folder, json_text
+from clusterjobs.frameworks.ds_config import CONFIG_NAME, extensions_folder, json_text
 from clusterjobs.frameworks.rules import Finding, GivenArguments, Rule, check_rules, rule
 from clusterjobs.frameworks.torch_foreseen import trainer_config, trainer_option
 from clusterjobs.launchers.accelerate import ACCELERATE
-from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.model import SpecModel
 from clusterjobs.text import Value, joined, show
 from clusterjobs.yaml.document import look_at
 
-# ------------------------------------------------------------------ huggingface rules
-#
-# Arguments with which a Trainer fails at its start, or cannot resume.
-#
-# Knows the Trainer's arguments; itSource: transformers 5.23.
+# ------------------------------------------------------------------ arguments that fail
 
 
 class TrainerArguments(NamedTuple):
@@ -63,14 +55,9 @@ class TrainerArguments(NamedTuple):
     @classmethod
     def of(cls, task: Task, options: Options, files: Iterable[ConfigFile]) -> TrainerArguments:
         """The arguments of a task; `files`: its ds_config.json, if it has one."""
-        given = {one.key: one for one in given_arguments(task.spec)}
+        given = GivenArguments(task, arguments_by_key(task.spec))
         configs = [json.loads(show(one.text)) for one in files]
-        return cls(GivenArguments(task, given), options, configs[0] if configs else {})
-
-    @property
-    def restarts(self) -> bool:
-        """Whether the job may restart, from the checkpoints of the training."""
-        return self.given.task.spec.restarts is not None
+        return cls(given, options, configs[0] if configs else {})
 
 
 @rule(
@@ -126,7 +113,7 @@ def two_values(arguments: TrainerArguments) -> Iterator[Finding]:
 )
 def nothing_to_resume(arguments: TrainerArguments) -> Iterator[Finding]:
     given = arguments.given
-    if not arguments.restarts:
+    if given.task.spec.restarts is None:
         return
     if given.text("save_strategy") == "no":
         what = "no checkpoint is saved, and restarts resume from one"
@@ -162,30 +149,16 @@ FSDP_CONFIG_NAME = "fsdp_config.json"
 RESUME_OPTION = "--resume_from_checkpoint"
 
 
-class HuggingFace(Framework):
-    """`framework: huggingface`."""
+class HuggingFace(Accelerate):
+    """`framework: huggingface`: the keys of `framework: accelerate`, passed on as arguments."""
 
     name = "huggingface"
     launchers = ("torchrun", "srun", "accelerate")
-    options = Options
     saving = OWN_SCRIPT._replace(
         reason="the script is yours: a TrainerCallback can look for a file at every step",
         resume_option=RESUME_OPTION,
     )
-    reads_precision = True
-    reads_variables = ("ACCELERATE_", "FSDP_")
-    parallel_keys = ()
     packages = ("torch", "transformers", "accelerate")
-
-    def config_files(self, options: SpecModel | None) -> tuple[str, ...]:
-        assert isinstance(options, Options)
-        return config_file(options.ds_config)
-
-    def foreseen(
-        self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]
-    ) -> Foreseen:
-        assert isinstance(options, Options)
-        return foreseen_of(spec, options, texts)
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance

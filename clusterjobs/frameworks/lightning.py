@@ -12,7 +12,6 @@ from typing import Annotated, Literal
 
 from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks.arguments import (
-    Argument,
     arguments_of,
     check_parallel_arguments,
     given_arguments,
@@ -43,8 +42,7 @@ from clusterjobs.yaml.document import Path
 #
 # What Lightning would refuse or misread, found before anything is rendered.
 #
-# Knows the names of the Trainer's arguments; itSource: Lightning 2.6.6,
-# fabric/plugins/environments/slurm.py and pytorch/trainer/connectors/signal_connector.py.
+# Source: Lightning 2.6.6, fabric/plugins/environments/slurm.py and pytorch/trainer/connectors/signal_connector.py.
 
 
 _OF_TRAINER = re.compile(r"trainer\.\w+")  # no key of a class, and no `callbacks+`
@@ -76,21 +74,17 @@ def _refuse_files(spec: Experiment, diagnostics: Diagnostics) -> None:
 
 def check_sizes(spec: Experiment, sizes: Mapping[str, str], diagnostics: Diagnostics) -> None:
     """Sizes among the arguments of a script's own parser, by the Trainer's names."""
+    references = {"num_nodes": "nodes", "devices": "ranks_per_node"}
     for argument in given_arguments(spec):
-        _check_size(argument, sizes, diagnostics)
-
-
-def _check_size(argument: Argument, sizes: Mapping[str, str], diagnostics: Diagnostics) -> None:
-    key = argument.key.removeprefix("trainer.")
-    value = argument.texts[0] if argument.texts else ""
-    if key in ("num_nodes", "devices") and value.isdecimal() and value != sizes[key]:
-        reference = {"num_nodes": "nodes", "devices": "ranks_per_node"}[key]
-        diagnostics.problem(
-            argument.path,
-            f"{argument.name}: {value}, but the job has {reference} {sizes[key]}, and Lightning "
-            "compares them",
-            f'remove it, or write {argument.name}: "{{{{ {reference} }}}}"',
-        )
+        key = argument.key.removeprefix("trainer.")
+        value = argument.texts[0] if argument.texts else ""
+        if key in references and value.isdecimal() and value != sizes[key]:
+            diagnostics.problem(
+                argument.path,
+                f"{argument.name}: {value}, but the job has {references[key]} {sizes[key]}, and "
+                "Lightning compares them",
+                f'remove it, or write {argument.name}: "{{{{ {references[key]} }}}}"',
+            )
 
 
 def check_requeue(spec: Experiment, diagnostics: Diagnostics) -> None:

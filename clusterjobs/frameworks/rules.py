@@ -160,9 +160,8 @@ def _holds(when: str, it: str, subject: Subject) -> bool:
     )
 
 
-def _compares(words: list[str], it: str, subject: Subject) -> bool:
-    words = [it if word == "it" else word for word in words]
-    match words:
+def _compares(comparison: list[str], it: str, subject: Subject) -> bool:
+    match [it if part == "it" else part for part in comparison]:
         case [name]:
             return subject.has(name)
         case ["not", name]:
@@ -175,7 +174,7 @@ def _compares(words: list[str], it: str, subject: Subject) -> bool:
             number = subject.number(name)
             limit = float(other) if other.isdecimal() else subject.number(other)
             return number is not None and limit is not None and bool(_NUMBERS[sign](number, limit))
-    raise AssertionError(words)
+    raise AssertionError(comparison)
 
 
 # ------------------------------------------------------------------ arguments

@@ -1,8 +1,7 @@
 """The flags and keys that a framework knows, with their types: one JSON file for each framework.
 
-Knows how values are compared with a table; it must not know what any flag means. A flag's type is
-"switch" (a flag without a value), "integer", "number", "text", "boolean", "list", "mapping", "any",
-or the list of its choices. A name with dots is a key of a mapping.
+A flag's type is "switch" (a flag without a value), "integer", "number", "text", "boolean", "list",
+"mapping", "any", or the list of its choices. A name with dots is a key of a mapping.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""GPT-NeoX's merged config: the keys of the user's files, of `neox` and of the spec, and findings.
-
-Knows where a key is written; it must not know what any key means.
-"""
+"""GPT-NeoX's merged config: the keys of the user's files, of `neox` and of the spec."""
 
 from __future__ import annotations
 

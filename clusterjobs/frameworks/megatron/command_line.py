@@ -1,6 +1,6 @@
 """Megatron's flags that a spec's keys become, and the keys that they come from.
 
-Must not know what may be wrong with them. Source: arguments.py of both Megatrons.
+Source: arguments.py of both Megatrons.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ class ModelFlags(NamedTuple):
 
 def model_arguments(spec: Experiment, has_positions: bool, names: ModelFlags) -> Iterator[str]:
     """The model's size, and its precision."""
+    names_given = {argument_key(name) for _, name in argument_names(spec)}
     if model := spec.model:
         yield from ("--num-layers", str(model.layers), "--hidden-size", str(model.hidden))
         yield from ("--num-attention-heads", str(model.heads))
         yield from ("--seq-length", str(model.sequence))
-        if has_positions and "max_position_embeddings" not in _names(spec):
+        if has_positions and "max_position_embeddings" not in names_given:
             yield from ("--max-position-embeddings", str(model.sequence))
         yield from _further_model_arguments(model, names)
     if spec.precision in ("fp16", "bf16"):
@@ -57,10 +58,6 @@ def _further_model_arguments(model: Model, names: ModelFlags) -> Iterator[str]:
     if model.experts:
         yield from ("--num-experts", str(model.experts))
         yield from (names.experts_per_token, str(model.experts_per_token))
-
-
-def _names(spec: Experiment) -> set[str]:
-    return {argument_key(name) for _, name in argument_names(spec)}
 
 
 def parallel_arguments(task: Task) -> Iterator[str]:

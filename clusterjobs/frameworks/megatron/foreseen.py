@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from clusterjobs.frameworks.arguments import Argument, given_arguments
+from clusterjobs.frameworks.arguments import Argument, arguments_by_key
 from clusterjobs.frameworks.base import DataPath
 from clusterjobs.models.records import Experts
 from clusterjobs.spec.experiment import Experiment
@@ -28,7 +28,7 @@ class Flags:
     """The arguments of a spec, for questions about single values."""
 
     def __init__(self, spec: Experiment) -> None:
-        self._given: Mapping[str, Argument] = {one.key: one for one in given_arguments(spec)}
+        self._given: Mapping[str, Argument] = arguments_by_key(spec)
 
     def has(self, name: str) -> bool:
         return name in self._given
@@ -126,7 +126,7 @@ _USED_BY_ALL_NODES = (
 
 def data_paths_of(spec: Experiment) -> Iterator[DataPath]:
     """The paths in the spec's arguments."""
-    flags = {one.key: one for one in given_arguments(spec)}
+    flags = arguments_by_key(spec)
     for name in _USED_BY_ALL_NODES:
         flag = flags.get(name)
         indexed = name in _INDEXED and "data_cache_path" not in flags

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics, Provenance
-from clusterjobs.frameworks.arguments import Argument, given_arguments
+from clusterjobs.frameworks.arguments import Argument, arguments_by_key
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.references import as_text
 from clusterjobs.text import Text
@@ -65,7 +65,7 @@ def agree(
     provenance: Provenance,
 ) -> Agreed:
     """Derive one side from the other; two that differ are refused."""
-    flags = {one.key: one for one in given_arguments(spec)}
+    flags = arguments_by_key(spec)
     arguments, config = _clipping(flags, own, diagnostics, provenance)
     if spec.precision == "fp16":
         config |= _loss_scale(flags, own, diagnostics)

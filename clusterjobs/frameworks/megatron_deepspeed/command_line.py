@@ -1,6 +1,6 @@
 """Megatron-DeepSpeed's flags, keys of ds_config.json and variables that a spec's keys become.
 
-Must not know what may be wrong with them. Source of the flags: megatron/arguments.py.
+Source of the flags: megatron/arguments.py.
 """
 
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from clusterjobs.frameworks.arguments import given_arguments
+from clusterjobs.frameworks.arguments import arguments_by_key
 from clusterjobs.frameworks.base import JOB_DIR, Task, Variable
 from clusterjobs.frameworks.ds_config import (
     CONFIG_NAME,
@@ -25,14 +25,9 @@ from clusterjobs.frameworks.megatron.command_line import (
     model_arguments,
     parallel_arguments,
 )
-from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.field_types import Count
 from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
 from clusterjobs.text import Value, joined
-
-# ------------------------------------------------------------------ options
-#
-# Megatron-DeepSpeed's own keys of a spec.
 
 
 class ActivationCheckpointing(SpecModel):
@@ -72,10 +67,13 @@ class Options(TopLevelKeys):
 
 def derived_arguments(task: Task, options: Options) -> tuple[Value, ...]:
     """The flags that follow from the spec's other keys."""
+    kind = arguments_by_key(task.spec).get("position_embedding_type")
+    has_positions = kind is None or kind.values != ("rotary",)  # BigScience's fork asserts it
+    no_pipeline = task.parallelism.pipeline == 1  # else the pipeline engine runs with one stage
     return (
-        *model_arguments(task.spec, _has_positions(task.spec), _MODEL_FLAGS),
+        *model_arguments(task.spec, has_positions, _MODEL_FLAGS),
         *parallel_arguments(task),
-        *_pipeline_arguments(task),
+        *(["--no-pipeline-parallel"] if no_pipeline else []),
         *batch_arguments(task),
         *checkpoint_arguments(task.spec),
         *_deepspeed_arguments(options),
@@ -83,17 +81,6 @@ def derived_arguments(task: Task, options: Options) -> tuple[Value, ...]:
 
 
 _MODEL_FLAGS = ModelFlags(("--num-key-value-heads",), "--topk")
-
-
-def _has_positions(spec: Experiment) -> bool:
-    """Not with rotary positions: BigScience's fork asserts that."""
-    flags = {one.key: one.values for one in given_arguments(spec)}
-    return flags.get("position_embedding_type") != ("rotary",)
-
-
-def _pipeline_arguments(task: Task) -> Iterator[str]:
-    if task.parallelism.pipeline == 1:
-        yield "--no-pipeline-parallel"  # else DeepSpeed's pipeline engine runs with one stage
 
 
 def _deepspeed_arguments(options: Options) -> Iterator[Value]:
@@ -129,7 +116,7 @@ def environment(task: Task) -> Iterator[Variable]:
         "Megatron-DeepSpeed",
     )
     yield extensions_folder()
-    if "sequence_parallel" in {one.key for one in given_arguments(task.spec)}:
+    if "sequence_parallel" in arguments_by_key(task.spec):
         yield Variable(
             "CUDA_DEVICE_MAX_CONNECTIONS",
             "1",

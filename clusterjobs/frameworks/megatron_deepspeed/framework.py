@@ -128,7 +128,10 @@ class MegatronDeepSpeed(Framework):
         if task.spec.model is None:
             example = "{layers: 24, hidden: 1024, heads: 16, sequence: 1024}"
             diagnostics.missing("model", "model is missing", f"add `model: {example}`")
-        origins = _origins(task.spec, diagnostics)
+        origins = {
+            **origins_of(task.spec, _DERIVED_FROM, diagnostics),
+            "ds_sequence_parallel_size": "parallel, which has tensor and pipeline only",
+        }
         _check_arguments(task, options, origins, diagnostics)
         agreed = agree(task.spec, options.ds_config, diagnostics, provenance)
         derived = {**own_config(task, options), **agreed.config}
@@ -143,7 +146,12 @@ class MegatronDeepSpeed(Framework):
             is_python=True,
             files=(ConfigFile(CONFIG_NAME, config),),
             environment=tuple(environment(task)),
-            origins={**_of_either_side(diagnostics), **origins},
+            # `args` may have the first two as well; derived, they come from these keys
+            origins={
+                "max_position_embeddings": diagnostics.describe_key(("model", "sequence")),
+                "clip_grad": diagnostics.describe_key(("ds_config", "gradient_clipping")),
+                **origins,
+            },
         )
 
     def division(self, spec: Experiment) -> Division:
@@ -197,18 +205,3 @@ _DERIVED_FROM: dict[str, Path] = {
     "deepspeed": ("framework",),
     "deepspeed_config": ("ds_config",),
 }
-
-
-def _origins(spec: Experiment, diagnostics: Diagnostics) -> dict[str, str]:
-    return {
-        **origins_of(spec, _DERIVED_FROM, diagnostics),
-        "ds_sequence_parallel_size": "parallel, which has tensor and pipeline only",
-    }
-
-
-def _of_either_side(diagnostics: Diagnostics) -> dict[str, str]:
-    """Arguments that `args` may have as well; derived, they come from these keys."""
-    return {
-        "max_position_embeddings": diagnostics.describe_key(("model", "sequence")),
-        "clip_grad": diagnostics.describe_key(("ds_config", "gradient_clipping")),
-    }

@@ -1,13 +1,13 @@
 """Megatron-LM's flags and variables that a spec's keys become.
 
-Must not know what may be wrong with them. Source of the flags: megatron/training/arguments.py.
+Source of the flags: megatron/training/arguments.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from clusterjobs.frameworks.arguments import given_arguments
+from clusterjobs.frameworks.arguments import arguments_by_key
 from clusterjobs.frameworks.base import Task, Variable
 from clusterjobs.frameworks.megatron.command_line import (
     ModelFlags,
@@ -19,12 +19,7 @@ from clusterjobs.frameworks.megatron.command_line import (
 from clusterjobs.text import Value
 from clusterjobs.yaml.document import Path
 
-# ------------------------------------------------------------------ connections
-#
-# When Megatron-LM needs CUDA_DEVICE_MAX_CONNECTIONS=1, and when it must not have it.
-#
-# Source: megatron/training/arguments.py, validate_args.
-
+# When Megatron-LM needs CUDA_DEVICE_MAX_CONNECTIONS=1, and when it must not have it: validate_args.
 
 NAME = "CUDA_DEVICE_MAX_CONNECTIONS"
 FSDP = ("use_torch_fsdp2", "use_megatron_fsdp")
@@ -35,7 +30,7 @@ _BLACKWELL = ("B200", "B300", "GB200", "GB300", "RTX PRO")  # compute capability
 
 def is_asked_for(task: Task) -> bool:
     """Whether Megatron-LM asserts the variable, or would on other GPUs."""
-    flags = {one.key for one in given_arguments(task.spec)}
+    flags = arguments_by_key(task.spec).keys()
     is_divided = task.parallelism.tensor > 1 or task.parallelism.context > 1
     return is_divided and not flags & set(_LEFT_OPEN)
 
