@@ -42,7 +42,8 @@ from clusterjobs.yaml.document import Path
 #
 # What Lightning would refuse or misread, found before anything is rendered.
 #
-# Source: Lightning 2.6.6, fabric/plugins/environments/slurm.py and pytorch/trainer/connectors/signal_connector.py.
+# Source: Lightning 2.6.6, fabric/plugins/environments/slurm.py and
+# pytorch/trainer/connectors/signal_connector.py.
 
 
 _OF_TRAINER = re.compile(r"trainer\.\w+")  # no key of a class, and no `callbacks+`
