@@ -15,9 +15,8 @@ from pathlib import Path
 from benchmarks.specs import ROOT, SITE
 from benchmarks.timing import Row, at_most
 from clusterjobs.clusters.parallelcluster.config import Cluster
-from clusterjobs.clusters.parallelcluster.facts import cluster_facts
-from clusterjobs.clusters.parallelcluster.read import read_cluster
-from clusterjobs.clusters.parallelcluster.slurm_nodes import slurm_shape
+from clusterjobs.clusters.parallelcluster.facts import cluster_facts, slurm_shape
+from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.frameworks import option_models
 from clusterjobs.lab.lab import Lab, running_lab
 from clusterjobs.lab.shape import lab_spec

@@ -18,7 +18,7 @@ from benchmarks.timing import Row
 from clusterjobs import resources
 from clusterjobs.clusters.facts import ClusterFacts
 from clusterjobs.clusters.parallelcluster.facts import cluster_facts
-from clusterjobs.clusters.parallelcluster.read import read_cluster
+from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.frameworks import option_models
 from clusterjobs.runs.spec_files import content_hash
 from clusterjobs.sections.points.arrays import PointPlan, point_arrays

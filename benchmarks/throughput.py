@@ -20,9 +20,9 @@ import yaml
 from benchmarks.specs import SITE, different_specs
 from benchmarks.timing import Row
 from clusterjobs.clusters.facts import ClusterFacts
-from clusterjobs.clusters.find import find_cluster
 from clusterjobs.clusters.parallelcluster.facts import cluster_facts
-from clusterjobs.clusters.parallelcluster.read import read_cluster
+from clusterjobs.clusters.parallelcluster.source import read_cluster
+from clusterjobs.clusters.source import find_cluster
 from clusterjobs.frameworks import option_models
 from clusterjobs.sections.render import Inputs, render_script
 from clusterjobs.sections.resolve import resolve

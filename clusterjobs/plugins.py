@@ -7,14 +7,13 @@ object's own name. docs/plugins.md has an example; the plug-ins of this package 
 from __future__ import annotations
 
 import os
+import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clusterjobs.registry import Registry
 
 if TYPE_CHECKING:
-    import pathlib
-
     from clusterjobs.clusters.source import ClusterSource
     from clusterjobs.errors import Problem
     from clusterjobs.models.records import Range
@@ -156,3 +155,21 @@ def read_run(
 ) -> Mapping[str, Any]:
     """What a run achieved: see `Reader`."""
     return next(iter(READERS.values())).read(log, job, folder)
+
+
+# ------------------------------------------------------------------ lab paths
+#
+# Paths of the cluster as paths on this machine: `/fsx` is another folder in the shell of a lab.
+
+
+def named_here(path: pathlib.Path) -> pathlib.Path:
+    """A path from the command line: itself if it exists, else the local cluster's file for it."""
+    return path if path.exists() else on_this_machine(path)
+
+
+def on_this_machine(path: str | pathlib.Path) -> pathlib.Path:
+    """The path itself; in the shell of a local cluster, its file for this path."""
+    here = local_cluster()
+    if here is None:
+        return pathlib.Path(path)
+    return here.path_here(os.environ[here.variable], str(path))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from clusterjobs.runs.states import STATES
+from clusterjobs.runs.jobs.states import STATES
 from clusterjobs.spec.keys.sweep import Sweep
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs"

@@ -16,9 +16,9 @@ from clusterjobs.sites.folders import (
     SiteFolders,
     find_site_folders,
     is_folder,
+    site_rules,
     user_folder,
 )
-from clusterjobs.sites.policy_files import site_rules
 
 if TYPE_CHECKING:
     from clusterjobs.admin.site_tests import Result

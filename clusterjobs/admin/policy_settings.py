@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from clusterjobs.sites.policy import Limits, Rule, Selection, SiteRule
-from clusterjobs.slurm.time import seconds_of, slurm_time
+from clusterjobs.slurm.options import seconds_of, slurm_time
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
 _GLOB = re.compile(r"[*?\[]")

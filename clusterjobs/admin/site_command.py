@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import click
 
 from clusterjobs import resources
-from clusterjobs.clusters.find import cluster_names, find_cluster
+from clusterjobs.clusters.source import cluster_names, find_cluster
 from clusterjobs.console.show import printable, show_problems, table
 from clusterjobs.errors import InputError, Problem, in_order, one_problem
 from clusterjobs.frameworks import option_models
@@ -32,10 +32,10 @@ from clusterjobs.sites.folders import (
     is_folder,
     read_text,
     site_clusters,
+    site_rules,
     unreadable,
     user_folder,
 )
-from clusterjobs.sites.policy_files import site_rules
 from clusterjobs.sites.values import load_site, load_site_prices
 from clusterjobs.spec.defaults import load_defaults, value_problems
 from clusterjobs.yaml.document import dotted

@@ -27,11 +27,11 @@ from clusterjobs.sites.folders import (
     is_folder,
     read_text,
     shown_path,
+    site_rules,
     unreadable,
 )
 from clusterjobs.sites.policy import Example, SiteRule, load_example, with_rules
 from clusterjobs.sites.policy_check import User
-from clusterjobs.sites.policy_files import site_rules
 from clusterjobs.version import __version__
 
 # ------------------------------------------------------------------ policy tests

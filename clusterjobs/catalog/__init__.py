@@ -1,1 +1,1 @@
-"""Facts about AWS hardware, each with its source. Must not know clusters or experiments."""
+"""Facts about AWS hardware, each with its source."""

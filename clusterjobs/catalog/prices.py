@@ -1,4 +1,4 @@
-"""Hourly prices of instances. Must not know experiments, and must not print estimates.
+"""Hourly prices of instances.
 
 Prices change, so each price has a date and a source; show them with every estimate.
 """

@@ -9,10 +9,10 @@ import click
 
 from clusterjobs.console.show import print_json, printable, problem_data
 from clusterjobs.errors import InputError, Problem, one_problem
-from clusterjobs.runs.choose_jobs import Choice, Chosen, choose
-from clusterjobs.runs.states import MISSING, WAITING
-from clusterjobs.slurm.cancel import cancel as scancel
+from clusterjobs.runs.jobs.choose import Choice, Chosen, choose
+from clusterjobs.runs.jobs.states import MISSING, WAITING
 from clusterjobs.slurm.queue import Queued, known_jobs
+from clusterjobs.slurm.queue import cancel as scancel
 
 _EXAMPLES = """\b
 Examples:

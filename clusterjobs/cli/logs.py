@@ -9,7 +9,6 @@ import click
 from clusterjobs.console.options import spec_argument
 from clusterjobs.console.show import printable
 from clusterjobs.errors import InputError, did_you_mean, one_problem
-from clusterjobs.runs.choose_jobs import ChosenLog, NoPointError, chosen_log
 from clusterjobs.runs.follow.one_job import (
     FollowedJob,
     LogPrinter,
@@ -17,8 +16,9 @@ from clusterjobs.runs.follow.one_job import (
     job_with_id,
     waiting,
 )
-from clusterjobs.runs.rank_lines import rank_choice
-from clusterjobs.runs.records import job_roles, read_folder, unrecorded_attempts
+from clusterjobs.runs.follow.rank_lines import rank_choice
+from clusterjobs.runs.jobs.choose import ChosenLog, NoPointError, chosen_log
+from clusterjobs.runs.jobs.records import job_roles, read_folder, unrecorded_attempts
 from clusterjobs.runs.status.job import no_record_note
 from clusterjobs.slurm.queue import Queued, known_jobs
 

@@ -11,10 +11,9 @@ from clusterjobs.console.options import group_option, set_option, spec_argument,
 from clusterjobs.console.show import print_json, show_problems
 from clusterjobs.runs.load import load, read_spec
 from clusterjobs.runs.needs import read_need_graph
-from clusterjobs.runs.plan_text import plan_data, plan_text, points_table, sweep_data
+from clusterjobs.runs.plan_text import plan_data, plan_text, points_table, scripts_table, sweep_data
 from clusterjobs.runs.run import Run
-from clusterjobs.runs.summary import scripts_table
-from clusterjobs.sites.policy_files import supposed_user
+from clusterjobs.sites.folders import supposed_user
 
 _EXAMPLES = """\b
 Examples:

@@ -10,10 +10,9 @@ import click
 
 from clusterjobs.api import load
 from clusterjobs.console.options import output_option, set_option, specs_argument, strict_option
-from clusterjobs.console.show import printable, show_problems
-from clusterjobs.console.states import State, state_of, states_table
+from clusterjobs.console.show import State, printable, show_problems, state_of, states_table
 from clusterjobs.errors import InputError, Problem
-from clusterjobs.runs.summary import run_summary
+from clusterjobs.runs.plan_text import run_summary
 from clusterjobs.runs.write import changed_files, recorded_spec
 
 _EXAMPLES = """\b

@@ -14,8 +14,7 @@ import click
 
 from clusterjobs.console.options import spec_argument
 from clusterjobs.console.show import print_json, table
-from clusterjobs.runs.result_rows import Row, columns, rows_of, sweep_of
-from clusterjobs.runs.results import Value, write_parquet
+from clusterjobs.runs.results import Row, Value, columns, rows_of, sweep_of, write_parquet
 from clusterjobs.runs.status.tables import labels, short
 from clusterjobs.spec.references import as_text
 

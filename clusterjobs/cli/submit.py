@@ -10,7 +10,7 @@ import click
 from clusterjobs.api import load
 from clusterjobs.console.options import strict_option, submit_options
 from clusterjobs.console.show import print_json, show_problems
-from clusterjobs.runs.summary import run_summary
+from clusterjobs.runs.plan_text import run_summary
 
 if TYPE_CHECKING:
     from clusterjobs.runs.run import Run

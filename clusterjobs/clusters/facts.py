@@ -1,7 +1,6 @@
 """What a plan needs to know about a cluster, from any source.
 
-Data classes only, in Slurm's own terms. They must not know vendors, config files or experiments.
-None means unknown; 0, "" and () mean that there is none.
+Data classes only, in Slurm's own terms. None means unknown; 0, "" and () mean that there is none.
 """
 
 from __future__ import annotations

@@ -5,25 +5,24 @@ Only `runs/` and the commands use sources, through this protocol.
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from clusterjobs import resources
 from clusterjobs.clusters.facts import BucketLink, ClusterFacts
-from clusterjobs.errors import Problem
+from clusterjobs.errors import Location, Problem, did_you_mean, one_problem
 
 # ------------------------------------------------------------------ slurm nodes
 #
-# What Slurm's own configuration says of a cluster: its nodes and partitions, from any source.
-#
-# Data classes only, for a lab that imitates the cluster. `facts.py` has what a plan needs.
-# Theyconf is written.
+# The nodes and partitions in Slurm's own configuration, for a lab that imitates the cluster.
 
 
 @dataclass(frozen=True)
-class NodeGroup:
+class SlurmNodes:
     """Identical nodes: one `NodeName=` line of slurm.conf.
 
     `real_memory` is in MiB (Slurm's RealMemory), `gres` is "" without GPUs, else `gpu:a100:8`.
@@ -50,7 +49,7 @@ class NodeGroup:
         return tuple(f"{self.prefix}{number}" for number in range(1, self.count + 1))
 
 
-class Partition(NamedTuple):
+class SlurmPartition(NamedTuple):
     """A partition. `exclusive`: `OverSubscribe=EXCLUSIVE`; `max_time` in seconds.
 
     Groups of one prefix are the same nodes, of which each partition has the first ones.
@@ -58,7 +57,7 @@ class Partition(NamedTuple):
     """
 
     name: str
-    groups: tuple[NodeGroup, ...]
+    groups: tuple[SlurmNodes, ...]
     exclusive: bool
     default: bool
     max_time: int | None = None
@@ -75,7 +74,7 @@ class SlurmShape(NamedTuple):
     """
 
     name: str
-    partitions: tuple[Partition, ...]
+    partitions: tuple[SlurmPartition, ...]
     shared: tuple[str, ...] = ()
     memory_scheduling: bool = False
     slurm_version: str | None = None
@@ -136,3 +135,79 @@ def is_description(text: str) -> bool:
         return True
     sections = _SECTION.search(text) or _ANY_KIND.search(text.removeprefix("\ufeff"))
     return bool(sections) and not _OTHER.search(text)
+
+
+# ------------------------------------------------------------------ find
+#
+# Finds the file for a spec's `cluster:`.
+
+
+ENDINGS = (".yaml", ".yml")
+
+
+def find_cluster(
+    name_or_path: str,
+    relative_to: pathlib.Path,
+    where: Location | None = None,
+    site: Mapping[str, pathlib.Path] | None = None,
+) -> pathlib.Path:
+    """A config by its name, or a path relative to `relative_to`.
+
+    `site`: the site's own configs by name, which precede the ready ones. Raises InputError at
+    `where`, with the nearest known name as a hint.
+    """
+    names = cluster_names(site)
+    if is_path(name_or_path):
+        return _existing(relative_to / name_or_path, name_or_path, where, names)
+    if site and name_or_path in site:
+        return site[name_or_path]
+    if name_or_path in names:
+        return resources.cluster_configs_dir() / f"{name_or_path}.yaml"
+    raise one_problem(
+        f"there is no cluster config {name_or_path!r}",
+        where,
+        "cluster",
+        hint=f"{did_you_mean(name_or_path, names)}; or write a path, ./my-cluster.yaml",
+    )
+
+
+def is_path(name_or_path: str) -> bool:
+    """Whether it is a path, not the name of a config."""
+    return "/" in name_or_path or name_or_path.endswith(ENDINGS)
+
+
+def short_name(file: str) -> str:
+    """The name of a ready config, else the file's path."""
+    path = pathlib.Path(file)
+    is_ready = path.resolve().parent == resources.cluster_configs_dir().resolve()
+    return path.stem if is_ready else file
+
+
+def cluster_names(site: Mapping[str, pathlib.Path] | None = None) -> tuple[str, ...]:
+    """The names of the ready configs and of the site's own, in alphabetical order."""
+    return tuple(sorted({*_ready_names(resources.cluster_configs_dir()), *(site or ())}))
+
+
+@functools.cache  # the folder is part of the package
+def _ready_names(folder: pathlib.Path) -> frozenset[str]:
+    return frozenset(path.stem for path in folder.glob("*.yaml"))
+
+
+def _existing(
+    path: pathlib.Path, written: str, where: Location | None, names: Sequence[str]
+) -> pathlib.Path:
+    try:
+        is_file = path.is_file()
+    except OSError as error:  # a name that is too long
+        raise one_problem(
+            f"there can be no such file: {error.strerror}", where, "cluster", hint="shorten it"
+        ) from None
+    if is_file and path.suffix in ENDINGS:
+        return path
+    if is_file:
+        what = f"{written} does not end in .yaml or .yml"
+        hint = "is it a cluster's config? rename it to NAME.yaml"
+    else:
+        what = f"there is no file {written}"
+        hint = f"looked at {path}; or write a name: {', '.join(names)}"
+    raise one_problem(what, where, "cluster", hint=hint)

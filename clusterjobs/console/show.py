@@ -1,12 +1,12 @@
-"""Formats problems and tables, with styles on a terminal."""
+"""Prints problems, tables, differences and messages, with styles on a terminal."""
 
 from __future__ import annotations
 
 import json
 import os
 import unicodedata
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import click
 
@@ -146,3 +146,65 @@ def echo_diff(lines: Iterable[str]) -> None:
     """Print a unified diff, in colour on a terminal."""
     for line in lines:
         click.echo(styled(printable(line), fg=_DIFF_COLOURS.get(line[:1])))
+
+
+# ------------------------------------------------------------------ states
+#
+# One table for several specs or configs: each with its state and its first problem.
+
+
+_MAX_WIDTH = 160
+
+
+class State(NamedTuple):
+    """The state of one file in a word or two; `problem` is the first one, "" if there is none."""
+
+    file: str
+    state: str
+    problem: str = ""
+
+
+def states_table(states: Iterable[State]) -> str:
+    """The table, with a line of titles."""
+    rows = [("file", "state", "first problem"), *states]
+    return table([[printable(cell) for cell in row] for row in rows])
+
+
+def state_of(file: str, problems: Sequence[Problem], fine: str = "ok") -> State:
+    """`fails` with its first error; without errors `fine`, with the number of warnings."""
+    error = next((problem for problem in problems if not problem.warning), None)
+    if error:
+        return State(file, "fails", _in_a_line(error))
+    count = len(set(problems))
+    more = f", warnings and notes: {count}" if count else ""
+    return State(file, fine + more)
+
+
+def _in_a_line(problem: Problem) -> str:
+    where = f"{problem.where} " if problem.where else ""
+    path = f"{problem.path}: " if problem.path else ""
+    text = f"{where}{path}{problem.what}".replace("\n", " ")
+    return text if len(text) <= _MAX_WIDTH else f"{text[:_MAX_WIDTH]}..."
+
+
+# ------------------------------------------------------------------ messages
+#
+# Messages of a submission go to the terminal, or to the log of a program that uses the Python API.
+
+
+Say = Callable[[str], None]
+
+
+def say_on_stderr(message: str) -> None:
+    """Print a line; control characters in it are shown as text."""
+    click.echo(printable(message), err=True)
+
+
+class Messages(NamedTuple):
+    """`say` gets a line, `show` the warnings of a run."""
+
+    say: Say = say_on_stderr
+    show: Callable[[Iterable[Problem]], None] = show_problems
+
+
+TERMINAL = Messages()

@@ -19,8 +19,8 @@ from clusterjobs.console.show import print_json
 from clusterjobs.errors import one_problem
 from clusterjobs.foresight.measured import Measurement, measured_key, store
 from clusterjobs.plugins import Unknown, read_run
-from clusterjobs.runs.folders import job_folders
-from clusterjobs.runs.job_folders import logs_folder
+from clusterjobs.runs.jobs.find import logs_folder
+from clusterjobs.runs.jobs.folders import job_folders
 from clusterjobs.runs.load import load_first
 from clusterjobs.runs.run import Run
 from clusterjobs.runs.training import Training, steps_argument, training_of

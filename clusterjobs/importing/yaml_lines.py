@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from clusterjobs.clusters.described import description as value_types
-from clusterjobs.slurm.time import seconds_of, slurm_time
+from clusterjobs.slurm.options import seconds_of, slurm_time
 
 # Words that no YAML reader takes for a number, a truth value or anything else than text.
 _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./+-]*", re.ASCII)

@@ -35,7 +35,7 @@ def say(line: str) -> None:
 
 def read_shape(cluster: str, nodes: int, queue: str | None, controller_only: bool) -> LabSpec:
     """The shape of the lab for a cluster, by its name or file. Raises InputError."""
-    from clusterjobs.clusters.find import find_cluster
+    from clusterjobs.clusters.source import find_cluster
     from clusterjobs.lab.shape import lab_spec
     from clusterjobs.runs.clusters import cluster_source
     from clusterjobs.sites.folders import (

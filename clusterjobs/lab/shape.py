@@ -10,7 +10,7 @@ import ipaddress
 import re
 from dataclasses import dataclass, replace
 
-from clusterjobs.clusters.source import NodeGroup, Partition, SlurmShape
+from clusterjobs.clusters.source import SlurmNodes, SlurmPartition, SlurmShape
 from clusterjobs.errors import did_you_mean, one_problem
 
 HEAD_NODE = "head-node"
@@ -34,7 +34,7 @@ class LabSpec:
     """The cluster to imitate. With `controller_only` its nodes exist only in Slurm's config."""
 
     cluster: str
-    partitions: tuple[Partition, ...]
+    partitions: tuple[SlurmPartition, ...]
     shared: tuple[str, ...] = ()
     memory_scheduling: bool = False
     controller_only: bool = False
@@ -44,9 +44,9 @@ class LabSpec:
     address_suffix: str = ""
 
     @property
-    def groups(self) -> tuple[NodeGroup, ...]:
+    def groups(self) -> tuple[SlurmNodes, ...]:
         """All nodes, each once: partitions may share them, and then one of them has the most."""
-        largest: dict[str, NodeGroup] = {}
+        largest: dict[str, SlurmNodes] = {}
         for partition in self.partitions:
             for group in partition.groups:
                 known = largest.get(group.prefix, group)
@@ -106,7 +106,9 @@ def lab_spec(
     )
 
 
-def _chosen(partitions: tuple[Partition, ...], queue: str | None) -> tuple[Partition, ...]:
+def _chosen(
+    partitions: tuple[SlurmPartition, ...], queue: str | None
+) -> tuple[SlurmPartition, ...]:
     if queue is None:
         return partitions
     chosen = tuple(partition for partition in partitions if partition.name == queue)
@@ -116,9 +118,9 @@ def _chosen(partitions: tuple[Partition, ...], queue: str | None) -> tuple[Parti
     return tuple(partition._replace(default=True) for partition in chosen)
 
 
-def _smaller(partition: Partition, nodes: int) -> Partition:
+def _smaller(partition: SlurmPartition, nodes: int) -> SlurmPartition:
     """The nodes of each type that Slurm would allocate first: groups by weight, else in order."""
-    groups: list[NodeGroup] = []
+    groups: list[SlurmNodes] = []
     for group in sorted(partition.groups, key=lambda group: group.weight):
         alike = [kept.count for kept in groups if _type(kept) == _type(group)]
         count = min(group.count, nodes - sum(alike))
@@ -127,7 +129,7 @@ def _smaller(partition: Partition, nodes: int) -> Partition:
     return partition._replace(groups=tuple(groups))
 
 
-def _type(group: NodeGroup) -> tuple[object, ...]:
+def _type(group: SlurmNodes) -> tuple[object, ...]:
     """What jobs can tell apart: the same nodes may be two groups, which always run or do not."""
     features = frozenset(group.features) - {"static", "dynamic"}
     return group.cpus, group.real_memory, group.gres, features

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from clusterjobs.clusters.source import NodeGroup, Partition
+from clusterjobs.clusters.source import SlurmNodes, SlurmPartition
 from clusterjobs.lab.shape import HEAD_NODE, LabSpec
-from clusterjobs.slurm.time import slurm_time
+from clusterjobs.slurm.options import slurm_time
 
 LAB = "/.lab"
 
@@ -154,7 +154,7 @@ def _node_lines(spec: LabSpec) -> Iterator[str]:
         )
 
 
-def _cores(group: NodeGroup) -> str:
+def _cores(group: SlurmNodes) -> str:
     """Left out with one thread per core: Slurm then takes each CPU for a core."""
     threads = group.threads_per_core
     if threads == 1:
@@ -162,7 +162,7 @@ def _cores(group: NodeGroup) -> str:
     return f" Sockets=1 CoresPerSocket={group.cpus // threads} ThreadsPerCore={threads}"
 
 
-def _partition_line(partition: Partition) -> str:
+def _partition_line(partition: SlurmPartition) -> str:
     nodes = ",".join(group.hostlist for group in partition.groups)
     default = "YES" if partition.default else "NO"
     exclusive = " OverSubscribe=EXCLUSIVE" if partition.exclusive else ""
@@ -174,7 +174,7 @@ def _partition_line(partition: Partition) -> str:
     )
 
 
-def _gres_line(group: NodeGroup) -> str:
+def _gres_line(group: SlurmNodes) -> str:
     name, kind, count = _gres_parts(group.gres)
     typed = f" Type={kind}" if kind else ""
     files = f"[0-{count - 1}]" if count > 1 else "0"

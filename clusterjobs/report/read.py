@@ -29,12 +29,12 @@ from clusterjobs.report.logs.records import Event, Log, Window
 from clusterjobs.report.make_run import make_run
 from clusterjobs.report.run import Job, RecordedAttempt, Run
 from clusterjobs.report.targets import Target
-from clusterjobs.runs.folders import digest_of, read_plan
+from clusterjobs.runs.jobs.folders import digest_of, read_plan
+from clusterjobs.runs.jobs.records import Attempt, read_folder, unrecorded_attempts
 from clusterjobs.runs.load import load
-from clusterjobs.runs.records import Attempt, read_folder, unrecorded_attempts
 from clusterjobs.runs.spec_files import SpecFiles
 from clusterjobs.runs.training import CPU, Training, training_of
-from clusterjobs.sites.prices import HourlyPrice, price_of
+from clusterjobs.sites.values import HourlyPrice, price_of
 from clusterjobs.spec.keys.report import Report
 
 SECONDS = 2.0  # of processor time, so that a busy machine is no reason to stop

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from clusterjobs.errors import InputError, one_problem
+from clusterjobs.plugins import named_here
 from clusterjobs.report.compare import first_names
 from clusterjobs.runs.find_specs import find_specs
-from clusterjobs.runs.folders import digest_of, job_folders, point_folders, point_jobs
-from clusterjobs.runs.job_folders import spec_jobs
-from clusterjobs.runs.lab_paths import named_here
-from clusterjobs.runs.states import SweepJobs, sweep_jobs
+from clusterjobs.runs.jobs.find import spec_jobs
+from clusterjobs.runs.jobs.folders import digest_of, job_folders, point_folders, point_jobs
+from clusterjobs.runs.jobs.states import SweepJobs, sweep_jobs
 from clusterjobs.slurm.queue import by_id, known_jobs
 
 STANDARD_INPUT = "-"

@@ -11,13 +11,13 @@ from typing import Any
 
 from clusterjobs.catalog.prices import Price, all_prices
 from clusterjobs.clusters.parallelcluster.detect import at, text
+from clusterjobs.clusters.parallelcluster.facts import slurm_partitions
 from clusterjobs.clusters.parallelcluster.overview import (
     NodesRow,
     head_node_price,
     node_rows,
     storage_rows,
 )
-from clusterjobs.clusters.parallelcluster.slurm_nodes import slurm_partitions
 from clusterjobs.console.show import table
 from clusterjobs.errors import InputError
 from clusterjobs.runs import described_tables

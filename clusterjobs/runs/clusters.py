@@ -11,13 +11,19 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clusterjobs.clusters.facts import ClusterFacts
-from clusterjobs.clusters.find import cluster_names, find_cluster, is_path, short_name
 from clusterjobs.clusters.parallelcluster.config import Cluster
 from clusterjobs.clusters.parallelcluster.facts import cluster_facts
-from clusterjobs.clusters.parallelcluster.read import read_cluster
 from clusterjobs.clusters.parallelcluster.site_values import substitute, unresolved_problems
-from clusterjobs.clusters.parallelcluster.source import ConfigSource
-from clusterjobs.clusters.source import ClusterSource, find_kind, is_description
+from clusterjobs.clusters.parallelcluster.source import ConfigSource, read_cluster
+from clusterjobs.clusters.source import (
+    ClusterSource,
+    cluster_names,
+    find_cluster,
+    find_kind,
+    is_description,
+    is_path,
+    short_name,
+)
 from clusterjobs.errors import InputError, Location, Problem, in_order, one_problem
 from clusterjobs.script.shell_check import CODE_HINT, bash_complaint
 from clusterjobs.sites.folders import (
@@ -42,8 +48,6 @@ if TYPE_CHECKING:
 # ------------------------------------------------------------------ cluster sources
 #
 # Chooses how a file that describes a cluster is read, by its content.
-#
-# The one place of the commands that
 
 
 def cluster_source(

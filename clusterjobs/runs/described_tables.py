@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from clusterjobs.clusters.described.description import NodeType, Partition
-from clusterjobs.clusters.described.unclear import unknown_keys
+from clusterjobs.clusters.described.read import unknown_keys
 from clusterjobs.console.show import printable, table
 from clusterjobs.runs.clusters import Described
 

@@ -8,15 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from clusterjobs.console.show import Say
 from clusterjobs.errors import one_problem
 from clusterjobs.plugins import PlannedJob, read_run
 from clusterjobs.runs.follow.one_job import PolledQueue, job_with_id
-from clusterjobs.runs.follow.points import ArrayTasks, Followed, FollowedPoints
-from clusterjobs.runs.job_folders import logs_folder
-from clusterjobs.runs.messages import Say
-from clusterjobs.runs.results import read_result
-from clusterjobs.runs.run import Run
-from clusterjobs.runs.states import (
+from clusterjobs.runs.follow.run import ArrayTasks, Followed, FollowedPoints
+from clusterjobs.runs.jobs.find import logs_folder
+from clusterjobs.runs.jobs.folders import Submission
+from clusterjobs.runs.jobs.states import (
     BEFORE_START,
     CANCELLED,
     CHANGED,
@@ -33,7 +32,8 @@ from clusterjobs.runs.states import (
     SweepJobs,
     plain_state,
 )
-from clusterjobs.runs.submissions import Submission
+from clusterjobs.runs.results import read_result
+from clusterjobs.runs.run import Run
 from clusterjobs.runs.submit.lock import sweep_folder
 from clusterjobs.sections.points.arrays import PointPlan
 from clusterjobs.slurm.queue import Queued, by_id, known_jobs

@@ -18,8 +18,7 @@ from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.points.arrays import PointPlan
 from clusterjobs.sections.render import Inputs
 from clusterjobs.sections.resolve import resolve
-from clusterjobs.sites.folders import SiteFolders, read_site_templates
-from clusterjobs.sites.policy_files import Policies
+from clusterjobs.sites.folders import Policies, SiteFolders, read_site_templates
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.load import BrokenSpecError, LoadedSpec
 from clusterjobs.spec.model import Topic, known_keys

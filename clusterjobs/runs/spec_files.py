@@ -12,12 +12,11 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from clusterjobs.clusters.find import cluster_names, find_cluster, is_path
-from clusterjobs.clusters.source import ClusterSource
+from clusterjobs.clusters.source import ClusterSource, cluster_names, find_cluster, is_path
 from clusterjobs.errors import InputError, Location, one_problem
 from clusterjobs.frameworks import option_models
+from clusterjobs.plugins import on_this_machine
 from clusterjobs.runs.clusters import cluster_source, refuse_config
-from clusterjobs.runs.lab_paths import on_this_machine
 from clusterjobs.sections.placement.nodes import default_queue
 from clusterjobs.sections.resolve import config_files
 from clusterjobs.sites.folders import (

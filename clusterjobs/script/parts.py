@@ -1,7 +1,4 @@
-"""A rendered job script in parts: directives, functions, the commands around them, programs.
-
-Knows how a job script is built; it must not know what has to be in it.
-"""
+"""A rendered job script in parts: directives, functions, the commands around them, programs."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def render_script(plan: Plan, inputs: Inputs, table: PointTable | None = None) -
     if not site.files:
         text = environment.get_template("job.sh.j2").render(context)
         return Script(text, tuple(sorted(environment.used)), ())
-    from clusterjobs.script.site.render import render_with_site  # only for a site with templates
+    from clusterjobs.script.environment import render_with_site  # only for a site with templates
 
     text = render_with_site(environment, context, site, (further,) if further else ())
     own = site.used(environment.used)

@@ -8,8 +8,7 @@ from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.plan import Restarts
 from clusterjobs.sections.rendering import Rendering
-from clusterjobs.slurm.options import Directive
-from clusterjobs.slurm.time import seconds_of
+from clusterjobs.slurm.options import Directive, seconds_of
 from clusterjobs.spec.keys.restarts import Restarts as WrittenRestarts
 from clusterjobs.spec.known_references import TRAINING_NODES
 

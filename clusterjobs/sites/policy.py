@@ -1,7 +1,4 @@
-"""A site's policy.yaml: rules for jobs, declared as data.
-
-It knows what an admin may write and where each rule stands; it must not know jobs, plans or users.
-"""
+"""A site's policy.yaml: rules for jobs, declared as data."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from clusterjobs.errors import InputError, Location, Problem, did_you_mean, in_order, one_problem
-from clusterjobs.slurm.time import is_slurm_time, seconds_of
+from clusterjobs.slurm.options import is_slurm_time, seconds_of
 from clusterjobs.spec.field_types import (
     Count,
     CountOrNone,

@@ -1,7 +1,4 @@
-"""Compares a job with the rules of the site's policies.
-
-It knows what each part of a rule asks; it must not know where rules and users come from.
-"""
+"""Compares a job with the rules of the site's policies."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from typing import Any, NamedTuple
 from clusterjobs.errors import BrokenRule, Problem, nearest
 from clusterjobs.sections.plan import Plan
 from clusterjobs.sites.policy import Limits, Rule, Selection, SiteRule
-from clusterjobs.slurm.time import seconds_of
+from clusterjobs.slurm.options import seconds_of
 from clusterjobs.spec.keys.container import spellings
 from clusterjobs.spec.load import LoadedSpec
 from clusterjobs.spec.references import as_text

@@ -1,15 +1,16 @@
-"""The jobs that are in Slurm's queue: squeue."""
+"""The jobs in Slurm's queue: lists them with squeue, cancels them with scancel."""
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import subprocess
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from clusterjobs.errors import InputError, Problem
+from clusterjobs.errors import InputError, Problem, one_problem
 
 
 @dataclass(frozen=True)
@@ -195,7 +196,7 @@ def as_ranges(indexes: Iterable[int]) -> str:
 
 
 def joined_tasks(job_ids: Iterable[str]) -> dict[str, list[str]]:
-    """Jobs as scancel takes them with few words: `4711_[0-3,7]` -> its tasks, `12` -> itself."""
+    """Jobs as few arguments of scancel: `4711_[0-3,7]` -> its tasks, `12` -> itself."""
     arrays: dict[str, dict[int, str]] = {}
     found: dict[str, list[str]] = {}
     for job_id in job_ids:
@@ -208,3 +209,48 @@ def joined_tasks(job_ids: Iterable[str]) -> dict[str, list[str]]:
         several = f"{array}_[{as_ranges(tasks)}]"
         found[several if len(tasks) > 1 else next(iter(tasks.values()))] = list(tasks.values())
     return found
+
+
+# ------------------------------------------------------------------ scancel
+
+
+_ERROR = re.compile(r"job id ([0-9]+(?:_(?:[0-9]+|\[[0-9,-]+\]))?): *(.*)")
+_AT_A_TIME = 1_000  # arguments on one command line
+
+
+def cancel(job_ids: Sequence[str]) -> dict[str, str]:
+    """Cancel jobs, and return scancel's error message for each job that it could not cancel.
+
+    `123_4` is one task of an array; many tasks of one array are one argument of scancel. Raises
+    InputError without scancel.
+    """
+    joined = joined_tasks(job_ids)
+    refused = _cancel(joined)
+    if not any(len(joined[word]) > 1 for word in refused):
+        return refused
+    # One task has ended meanwhile, perhaps: ask for each, so that the answer is right for all.
+    each = [job_id for word in refused for job_id in joined[word]]
+    return _cancel({job_id: [job_id] for job_id in each})
+
+
+def _cancel(words: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Call scancel, as often as needed for so many words."""
+    refused: dict[str, str] = {}
+    for first in range(0, len(words), _AT_A_TIME):
+        refused |= _call(list(words)[first : first + _AT_A_TIME])
+    return refused
+
+
+def _call(words: Sequence[str]) -> dict[str, str]:
+    try:
+        done = subprocess.run(["scancel", "--", *words], capture_output=True, check=False)
+    except FileNotFoundError:
+        raise one_problem(
+            "there is no scancel here", hint="run it on the cluster's head node"
+        ) from None
+    said = done.stderr.decode(errors="replace")
+    refused = {word: why for word, why in _ERROR.findall(said) if word in words}
+    if done.returncode and not refused:
+        lines = said.strip().splitlines() or ["it failed without a message"]
+        refused = dict.fromkeys(words, "; ".join(line.strip() for line in lines))
+    return refused

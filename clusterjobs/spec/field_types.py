@@ -23,7 +23,7 @@ from pydantic import (
     WrapValidator,
 )
 
-from clusterjobs.slurm.time import is_slurm_time, seconds_of
+from clusterjobs.slurm.options import is_slurm_time, seconds_of
 from clusterjobs.spec.references import as_text
 from clusterjobs.spec.reserved_names import environment_name, parameter_name
 from clusterjobs.text import Text, Value, show, split_text

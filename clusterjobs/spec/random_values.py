@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from clusterjobs.yaml.scalars import number
+from clusterjobs.yaml.syntax import number
 
 _BITS = 53
 _EXACT = decimal.Context(prec=40)  # logarithms of the C library differ between machines

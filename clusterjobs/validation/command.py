@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterjobs.clusters.described.unclear import unclear_values
+from clusterjobs.clusters.described.read import unclear_values
 from clusterjobs.console.options import set_option
-from clusterjobs.console.show import print_json, problem_data, show_problems
-from clusterjobs.console.states import state_of, states_table
+from clusterjobs.console.show import print_json, problem_data, show_problems, state_of, states_table
 from clusterjobs.errors import InputError, Location, Problem
 from clusterjobs.runs.clusters import Config, Described, cluster_in, find_config_file, is_spec
 from clusterjobs.sites.folders import read_text

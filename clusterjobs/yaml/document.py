@@ -1,6 +1,6 @@
 """YAML text read into plain data, with the position of every value kept.
 
-It knows YAML; it must not know what the values mean. Two sets of rules: "core" (YAML 1.2 core
+Two sets of rules: "core" (YAML 1.2 core
 schema, for specs: `12:00:00`, `on` and `no` are text, `1e-4` is a number) and "1.1" (PyYAML's
 safe_load, which ParallelCluster uses for its configs).
 """
@@ -16,20 +16,18 @@ from yaml.cyaml import CParser  # type: ignore[attr-defined]
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from clusterjobs.errors import InputError, Location, Problem, one_problem
-from clusterjobs.yaml.scalars import (
+from clusterjobs.yaml.syntax import (
+    OTHER_BREAK,
     STANDARD_TAG,
     TAG_NAMES,
     Rules,
     core_kind,
     legacy_kind,
-    value_of,
-)
-from clusterjobs.yaml.syntax import (
-    OTHER_BREAK,
     line_of,
     other_break,
     quoted_reference,
     syntax_problem,
+    value_of,
 )
 
 # ------------------------------------------------------------------ mappings

@@ -1,7 +1,4 @@
-"""Changes single values of YAML text; comments, order and all other text are kept.
-
-This module knows block and flow style and indentation; it must not know what any key means.
-"""
+"""Changes single values of YAML text; comments, order and all other text are kept."""
 
 from __future__ import annotations
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from hostile import dump
 
-from clusterjobs.clusters.find import find_cluster
 from clusterjobs.clusters.parallelcluster.config import Cluster
 from clusterjobs.clusters.parallelcluster.facts import cluster_facts
-from clusterjobs.clusters.parallelcluster.read import read_cluster
+from clusterjobs.clusters.parallelcluster.source import read_cluster
+from clusterjobs.clusters.source import find_cluster
 from clusterjobs.frameworks import option_models
 from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.render import Inputs, render_script

@@ -16,8 +16,8 @@ from page import SUBMITTED, Case, base, load_page, put
 from rendering import CONFIG, SMALL, SMALL_DOCUMENT, plan_of, script_of
 from sbatch_lines import read_directives
 
-from clusterjobs.clusters.parallelcluster.read import read_cluster
-from clusterjobs.clusters.parallelcluster.slurm_nodes import slurm_shape
+from clusterjobs.clusters.parallelcluster.facts import slurm_shape
+from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.errors import InputError
 from clusterjobs.lab.lab import Lab, running_lab
 from clusterjobs.lab.shape import lab_spec

@@ -7,12 +7,14 @@ import re
 
 import pytest
 
-from clusterjobs.catalog import gpus, instances
-from clusterjobs.catalog.gpus import find_gpu_model, gres_type
+from clusterjobs.catalog import instances
+from clusterjobs.catalog import instances as gpus
 from clusterjobs.catalog.instances import (
     InstanceType,
     catalogue_date,
+    find_gpu_model,
     find_instance_type,
+    gres_type,
     instance_type_names,
 )
 from clusterjobs.catalog.prices import all_prices, find_price
@@ -152,7 +154,7 @@ def test_gpu_facts() -> None:
 
 
 def test_every_gpu_has_a_source_and_no_bf16_peak_without_bf16() -> None:
-    for name in json.loads(gpus.DATA_FILE.read_text())["models"]:
+    for name in json.loads(gpus.GPUS_FILE.read_text())["models"]:
         model = find_gpu_model(name)
         assert model
         assert model.source

@@ -5,7 +5,7 @@ import pathlib
 import pytest
 
 from clusterjobs import resources
-from clusterjobs.clusters.find import cluster_names, find_cluster
+from clusterjobs.clusters.source import cluster_names, find_cluster
 from clusterjobs.errors import InputError, Location
 
 WHERE = Location("exp.yaml", 3, 10)

@@ -46,7 +46,7 @@ def spec(folder: pathlib.Path) -> str:
 @pytest.fixture
 def sweep(folder: pathlib.Path) -> list[str]:
     """The names of the points of sweep.yaml."""
-    from clusterjobs.runs.states import sweep_jobs
+    from clusterjobs.runs.jobs.states import sweep_jobs
 
     (folder / "sweep.yaml").write_text(SWEEP.format(logs=folder / "logs"))
     found = sweep_jobs(pathlib.Path("sweep.yaml"))[1]

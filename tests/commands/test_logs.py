@@ -126,7 +126,7 @@ def test_the_log_of_a_role(clusterjobs: Callable[..., Any], folder: pathlib.Path
 @pytest.fixture
 def points(folder: pathlib.Path) -> list[str]:
     """The points of sweep.yaml; the first has completed, and the last was never submitted."""
-    from clusterjobs.runs.states import sweep_jobs
+    from clusterjobs.runs.jobs.states import sweep_jobs
 
     sweep = sweep_jobs(pathlib.Path("sweep.yaml"))[1]
     assert sweep

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from clusterjobs.sites import folders as site_folders
+from clusterjobs.sites.folders import current_user, supposed_user
 from clusterjobs.sites.policy import Example, with_rules
 from clusterjobs.sites.policy_check import User
-from clusterjobs.sites.policy_files import current_user, supposed_user
 
 POLICY = """\
 rules:

@@ -184,7 +184,7 @@ def test_ones_own_jobs_are_found_if_their_spec_has_its_name_from_another(
 
 
 def point_names(spec: pathlib.Path) -> list[str]:
-    from clusterjobs.runs.states import sweep_jobs
+    from clusterjobs.runs.jobs.states import sweep_jobs
 
     found = sweep_jobs(spec)[1]
     assert found

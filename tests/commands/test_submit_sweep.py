@@ -15,8 +15,8 @@ import pytest
 import yaml
 from stand_in_slurm import StandInSlurm
 
-from clusterjobs.runs import submissions
-from clusterjobs.runs.submissions import Submission, append_submission
+from clusterjobs.runs.jobs import folders as submissions
+from clusterjobs.runs.jobs.folders import Submission, append_submission
 from clusterjobs.runs.submit import sbatch as record
 
 Run = Callable[..., Any]

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import yaml
 
-from clusterjobs.runs import missing_inputs as missing
 from clusterjobs.runs import run as runs
 
 Run = Callable[..., Any]
@@ -175,10 +174,11 @@ def test_files_are_looked_up_once_for_all_points(
     clusterjobs: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = []
+    missing_inputs = runs.missing_inputs
 
     def counted(plan: Any) -> Any:
         calls.append(plan)
-        return missing.missing_inputs(plan)
+        return missing_inputs(plan)
 
     monkeypatch.setattr(runs, "missing_inputs", counted)
     write(sweep={"grid": {"env.LR": list(range(50))}})

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from clusterjobs import resources
 from clusterjobs.clusters.parallelcluster.facts import cluster_facts
-from clusterjobs.clusters.parallelcluster.read import read_cluster
+from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.frameworks import option_models
 from clusterjobs.frameworks.gpt_neox import rules as checks

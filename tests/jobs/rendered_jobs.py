@@ -13,8 +13,8 @@ import yaml
 
 from clusterjobs import resources
 from clusterjobs.cli import main
-from clusterjobs.clusters.parallelcluster.read import read_cluster
-from clusterjobs.clusters.parallelcluster.slurm_nodes import slurm_shape
+from clusterjobs.clusters.parallelcluster.facts import slurm_shape
+from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.lab.lab import Lab
 from clusterjobs.lab.shape import LabSpec, lab_spec
 

@@ -13,8 +13,8 @@ from test_containers import calls, containers, in_container
 from test_ssh_between_containers import check_nothing_is_left, neox, tools  # noqa: F401
 
 from clusterjobs import resources
-from clusterjobs.clusters.parallelcluster.read import read_cluster
-from clusterjobs.clusters.parallelcluster.slurm_nodes import slurm_shape
+from clusterjobs.clusters.parallelcluster.facts import slurm_shape
+from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.lab.breakage import kill_node, start_node
 from clusterjobs.lab.lab import Lab, running_lab, until
 from clusterjobs.lab.shape import lab_spec

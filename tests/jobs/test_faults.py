@@ -13,8 +13,8 @@ from faults import CASES, LIMITED, NODES, SAVE_EVERY, Case, Running
 
 from clusterjobs import resources
 from clusterjobs.cli import main
-from clusterjobs.clusters.parallelcluster.read import read_cluster
-from clusterjobs.clusters.parallelcluster.slurm_nodes import slurm_shape
+from clusterjobs.clusters.parallelcluster.facts import slurm_shape
+from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.lab.lab import Lab, running_lab
 from clusterjobs.lab.shape import lab_spec
 from clusterjobs.lab.slurm import Slurm

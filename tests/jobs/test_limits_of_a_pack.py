@@ -9,7 +9,7 @@ import pytest
 from rendered_jobs import Jobs
 
 from clusterjobs.lab.lab import until
-from clusterjobs.runs.records import read_folder
+from clusterjobs.runs.jobs.records import read_folder
 
 pytestmark = pytest.mark.lab
 

@@ -9,7 +9,13 @@ import re
 import pytest
 
 from clusterjobs.frameworks import FRAMEWORKS
-from clusterjobs.runs.log_end import END, last_logged_step, last_match, last_step, read_log_end
+from clusterjobs.runs.status.log_end import (
+    END,
+    last_logged_step,
+    last_match,
+    last_step,
+    read_log_end,
+)
 
 STEPS = {
     "Megatron-LM": (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clusterjobs.runs.states import STATES, UNKNOWN, PointState
-from clusterjobs.runs.submissions import NeededJob, Submission
+from clusterjobs.runs.jobs.folders import NeededJob, Submission
+from clusterjobs.runs.jobs.states import STATES, UNKNOWN, PointState
 from clusterjobs.runs.submit.needed_jobs import (
     WaitsFor,
     ids_to_wait_for,

@@ -12,7 +12,7 @@ from rendered_jobs import Jobs, shape_of
 
 from clusterjobs.lab.lab import Lab, running_lab, until
 from clusterjobs.lab.slurm import Slurm
-from clusterjobs.runs.records import read_folder
+from clusterjobs.runs.jobs.records import read_folder
 
 pytestmark = pytest.mark.lab
 

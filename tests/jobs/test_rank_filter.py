@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterjobs.runs import rank_lines as rank_filter
-from clusterjobs.runs.rank_lines import Labels, RankFilter
+from clusterjobs.runs.follow import rank_lines as rank_filter
+from clusterjobs.runs.follow.rank_lines import Labels, RankFilter
 
 LOG = "clusterjobs: attempt 2\n0: a\n1: b\n 1: \n10: d\n1: e\n0: 1: f\n1: no end"
 OF_RANK_1 = "b\n\ne\nno end"

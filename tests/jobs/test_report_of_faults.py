@@ -14,8 +14,8 @@ from test_faults import lost_steps
 
 from clusterjobs import resources
 from clusterjobs.cli import main
-from clusterjobs.clusters.parallelcluster.read import read_cluster
-from clusterjobs.clusters.parallelcluster.slurm_nodes import slurm_shape
+from clusterjobs.clusters.parallelcluster.facts import slurm_shape
+from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.lab.breakage import kill_node
 from clusterjobs.lab.lab import running_lab
 from clusterjobs.lab.shape import lab_spec

@@ -11,8 +11,8 @@ import yaml
 
 from clusterjobs import resources
 from clusterjobs.clusters.parallelcluster.config import Cluster
-from clusterjobs.clusters.parallelcluster.read import read_cluster
-from clusterjobs.clusters.parallelcluster.slurm_nodes import slurm_shape
+from clusterjobs.clusters.parallelcluster.facts import slurm_shape
+from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.lab.lab import Lab, running_lab
 from clusterjobs.lab.shape import lab_spec
 

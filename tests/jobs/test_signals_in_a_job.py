@@ -15,12 +15,12 @@ import pytest
 from rendered_jobs import Jobs
 
 from clusterjobs import resources
-from clusterjobs.clusters.parallelcluster.read import read_cluster
-from clusterjobs.clusters.parallelcluster.slurm_nodes import slurm_shape
+from clusterjobs.clusters.parallelcluster.facts import slurm_shape
+from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.lab.lab import Lab, running_lab, until
 from clusterjobs.lab.shape import lab_spec
 from clusterjobs.lab.slurm import Slurm
-from clusterjobs.runs.records import read_attempts
+from clusterjobs.runs.jobs.records import read_attempts
 from clusterjobs.slurm.jobs import JobEnd
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]

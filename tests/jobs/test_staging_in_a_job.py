@@ -12,7 +12,7 @@ import pytest
 from faults import TIMEOUT, Running
 
 from clusterjobs.lab.lab import until
-from clusterjobs.runs.records import read_data
+from clusterjobs.runs.jobs.records import read_data
 
 pytestmark = pytest.mark.lab
 

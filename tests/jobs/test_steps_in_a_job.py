@@ -11,7 +11,7 @@ import pytest
 from test_containers import containers, in_container
 
 from clusterjobs.lab.lab import until
-from clusterjobs.runs.records import read_attempts
+from clusterjobs.runs.jobs.records import read_attempts
 
 pytestmark = pytest.mark.lab
 

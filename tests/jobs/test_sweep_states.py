@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from clusterjobs.runs.folders import point_folders, point_jobs
-from clusterjobs.runs.states import PointState, sweep_states
-from clusterjobs.runs.submissions import (
+from clusterjobs.runs.jobs.folders import (
     SUBMISSIONS,
     Submission,
     append_submission,
+    point_folders,
+    point_jobs,
     read_submissions,
 )
+from clusterjobs.runs.jobs.states import PointState, sweep_states
 
 NAME = "0000-lr=1e-3-aaaaaaaa"
 OTHER = "0001-lr=1e-4-bbbbbbbb"

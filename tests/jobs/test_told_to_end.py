@@ -8,7 +8,7 @@ import re
 import pytest
 
 from clusterjobs.lab.lab import until
-from clusterjobs.runs.records import read_attempts
+from clusterjobs.runs.jobs.records import read_attempts
 
 pytestmark = pytest.mark.lab
 

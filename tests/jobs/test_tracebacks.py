@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterjobs.runs.log_end import LINES, first_traceback
+from clusterjobs.runs.status.log_end import LINES, first_traceback
 
 TRACEBACK = [
     "Traceback (most recent call last):",

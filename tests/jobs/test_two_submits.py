@@ -20,7 +20,7 @@ from stand_in_slurm import StandInSlurm
 
 from clusterjobs.errors import InputError
 from clusterjobs.lab.lab import until
-from clusterjobs.runs.submissions import SUBMISSIONS
+from clusterjobs.runs.jobs.folders import SUBMISSIONS
 from clusterjobs.runs.submit.lock import LOCK, submit_lock
 
 COMMAND = [sys.executable, "-c", "from clusterjobs.cli.main import main; main()", "submit"]

@@ -8,9 +8,9 @@ from dataclasses import asdict
 
 import pytest
 
-from clusterjobs.runs.states import plain_state, sweep_states
-from clusterjobs.runs.submissions import NeededJob, Submission, append_submission, read_submissions
-from clusterjobs.runs.unstarted import why_never_started
+from clusterjobs.runs.jobs.folders import NeededJob, Submission, append_submission, read_submissions
+from clusterjobs.runs.jobs.states import plain_state, sweep_states
+from clusterjobs.runs.jobs.unstarted import why_never_started
 
 
 def end(folder: pathlib.Path, reason: str) -> None:

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from clusterjobs.clusters.facts import ClusterFacts, NodeType
-from clusterjobs.clusters.source import ClusterSource, NodeGroup, Partition, SlurmShape
+from clusterjobs.clusters.source import ClusterSource, SlurmNodes, SlurmPartition, SlurmShape
 from clusterjobs.lab.lab import Lab
 from clusterjobs.runs.clusters import cluster_source
 
@@ -36,7 +36,7 @@ def facts_of(shape: SlurmShape) -> dict[str, Any]:
     }
 
 
-def _limits(partition: Partition) -> dict[str, Any]:
+def _limits(partition: SlurmPartition) -> dict[str, Any]:
     return {
         "exclusive": partition.exclusive,
         "max_time": partition.max_time,
@@ -44,7 +44,7 @@ def _limits(partition: Partition) -> dict[str, Any]:
     }
 
 
-def _nodes(partition: Partition) -> dict[tuple[object, ...], tuple[int, frozenset[str]]]:
+def _nodes(partition: SlurmPartition) -> dict[tuple[object, ...], tuple[int, frozenset[str]]]:
     """The number of nodes of each hardware, and the features that all of them have."""
     found: dict[tuple[object, ...], tuple[int, frozenset[str]]] = {}
     for group in partition.groups:
@@ -54,7 +54,7 @@ def _nodes(partition: Partition) -> dict[tuple[object, ...], tuple[int, frozense
     return found
 
 
-def _hardware(group: NodeGroup) -> tuple[object, ...]:
+def _hardware(group: SlurmNodes) -> tuple[object, ...]:
     machine = next((one for one in group.features if one.endswith("xlarge")), "")
     return (group.cpus, group.threads_per_core, group.real_memory, group.gres, machine)
 

@@ -8,30 +8,30 @@ from pathlib import Path
 
 import pytest
 
-from clusterjobs.clusters.source import NodeGroup, Partition
+from clusterjobs.clusters.source import SlurmNodes, SlurmPartition
 from clusterjobs.lab.lab import Lab, running_lab
 from clusterjobs.lab.shape import LabSpec
 from clusterjobs.lab.slurm import Slurm
 
 
-def a100_nodes(static: int = 1, dynamic: int = 1) -> Partition:
+def a100_nodes(static: int = 1, dynamic: int = 1) -> SlurmPartition:
     """The partition `train`, the default one, of p4d.24xlarge."""
     features = ("p4d.24xlarge", "p4d", "efa", "gpu")
     groups = (
-        NodeGroup(
+        SlurmNodes(
             "train-st-p4d-", static, 96, 1120665, "gpu:a100:8", ("static", *features), 1, True
         ),
-        NodeGroup(
+        SlurmNodes(
             "train-dy-p4d-", dynamic, 96, 1120665, "gpu:a100:8", ("dynamic", *features), 1000, False
         ),
     )
     kept = tuple(group for group in groups if group.count)
-    return Partition("train", kept, exclusive=False, default=True)
+    return SlurmPartition("train", kept, exclusive=False, default=True)
 
 
-def cpu_nodes(count: int = 1) -> Partition:
+def cpu_nodes(count: int = 1) -> SlurmPartition:
     """The exclusive partition `cpu`, without GPUs, whose scratch disk is elsewhere."""
-    group = NodeGroup(
+    group = SlurmNodes(
         "cpu-dy-c5-",
         count,
         cpus=4,
@@ -42,10 +42,10 @@ def cpu_nodes(count: int = 1) -> Partition:
         static=False,
         scratch="/local/scratch",
     )
-    return Partition("cpu", (group,), exclusive=True, default=False)
+    return SlurmPartition("cpu", (group,), exclusive=True, default=False)
 
 
-def spec_of(*partitions: Partition) -> LabSpec:
+def spec_of(*partitions: SlurmPartition) -> LabSpec:
     return LabSpec("test", partitions, shared=("/fsx", "/opt/shared"))
 
 

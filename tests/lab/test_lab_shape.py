@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 from lab_fixtures import a100_nodes, cpu_nodes, spec_of
 
-from clusterjobs.clusters.find import find_cluster
-from clusterjobs.clusters.parallelcluster.read import read_cluster
-from clusterjobs.clusters.parallelcluster.slurm_nodes import slurm_shape
-from clusterjobs.clusters.source import Partition, SlurmShape
+from clusterjobs.clusters.parallelcluster.facts import slurm_shape
+from clusterjobs.clusters.parallelcluster.source import read_cluster
+from clusterjobs.clusters.source import SlurmPartition, SlurmShape, find_cluster
 from clusterjobs.errors import InputError
 from clusterjobs.lab.selection import small_queue_notices
 from clusterjobs.lab.shape import LabSpec, lab_spec
@@ -37,7 +36,7 @@ def test_static_nodes_come_first_as_slurm_would_choose_them() -> None:
     ]
 
 
-def lab_spec_of(*partitions: Partition, nodes: int = 2, queue: str | None = None) -> LabSpec:
+def lab_spec_of(*partitions: SlurmPartition, nodes: int = 2, queue: str | None = None) -> LabSpec:
     return lab_spec(SlurmShape("test", partitions), nodes, queue)
 
 

@@ -14,7 +14,7 @@ import pytest
 from node_programs import STAGE_FOLDER, STAND_INS, command, content, write_tree
 
 from clusterjobs.lab.lab import until
-from clusterjobs.runs.records import read_data
+from clusterjobs.runs.jobs.records import read_data
 
 _KILLED_AT_THE_END = """
 import os, signal, sys

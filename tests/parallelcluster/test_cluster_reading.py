@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from clusterjobs.clusters.parallelcluster.read import read_cluster
+from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.errors import InputError
 
 CASES = sorted(pathlib.Path(__file__).with_name("reading").glob("*.case"))

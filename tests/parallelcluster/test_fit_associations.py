@@ -4,8 +4,8 @@ import pytest
 import yaml
 
 from clusterjobs.clusters.facts import BucketLink
-from clusterjobs.clusters.parallelcluster.read import read_cluster
 from clusterjobs.clusters.parallelcluster.render_config import Fitted, fit
+from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.errors import InputError
 
 BOOKS = BucketLink("/fsx/data/books", "s3://lab/books", "data[0] stages s3://lab/books")

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterjobs import resources
-from clusterjobs.clusters.parallelcluster.read import read_cluster
+from clusterjobs.clusters.parallelcluster.facts import slurm_partitions
 from clusterjobs.clusters.parallelcluster.render_config import fit_cluster
-from clusterjobs.clusters.parallelcluster.slurm_nodes import slurm_partitions
+from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.errors import InputError, Problem
 
 KEYS = re.findall(

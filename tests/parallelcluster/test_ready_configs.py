@@ -9,10 +9,9 @@ import yaml
 
 from clusterjobs import resources
 from clusterjobs.clusters.parallelcluster.config import Cluster
-from clusterjobs.clusters.parallelcluster.facts import cluster_facts
-from clusterjobs.clusters.parallelcluster.read import read_cluster
+from clusterjobs.clusters.parallelcluster.facts import cluster_facts, slurm_partitions
 from clusterjobs.clusters.parallelcluster.render_config import fit_cluster
-from clusterjobs.clusters.parallelcluster.slurm_nodes import slurm_partitions
+from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.clusters.source import is_description
 from clusterjobs.errors import InputError
 from clusterjobs.validation.check import check_config

@@ -6,7 +6,7 @@ import pytest
 
 from clusterjobs.clusters.parallelcluster import config as releases
 from clusterjobs.clusters.parallelcluster.facts import cluster_facts
-from clusterjobs.clusters.parallelcluster.read import read_cluster
+from clusterjobs.clusters.parallelcluster.source import read_cluster
 
 CONFIG = """\
 Scheduling:

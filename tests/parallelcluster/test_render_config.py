@@ -8,8 +8,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterjobs.clusters.parallelcluster.read import read_cluster
 from clusterjobs.clusters.parallelcluster.render_config import dump_scalar, fit_cluster
+from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.errors import InputError, Problem
 
 CONFIG = """\

@@ -4,23 +4,23 @@ import pathlib
 
 import pytest
 
-from clusterjobs.clusters.parallelcluster.read import read_cluster
-from clusterjobs.clusters.parallelcluster.slurm_nodes import slurm_partitions
-from clusterjobs.clusters.source import NodeGroup, Partition
+from clusterjobs.clusters.parallelcluster.facts import slurm_partitions
+from clusterjobs.clusters.parallelcluster.source import read_cluster
+from clusterjobs.clusters.source import SlurmNodes, SlurmPartition
 from clusterjobs.errors import InputError
 
 
-def partitions_of(queues: str, file: str = "c.yaml") -> tuple[Partition, ...]:
+def partitions_of(queues: str, file: str = "c.yaml") -> tuple[SlurmPartition, ...]:
     cluster, document = read_cluster(f"Scheduling: {{SlurmQueues: [{queues}]}}", file, {})
     return slurm_partitions(cluster, document)
 
 
-def group_of(resource: str) -> NodeGroup:
+def group_of(resource: str) -> SlurmNodes:
     ((group,),) = [p.groups for p in partitions_of(f"{{Name: q, ComputeResources: [{resource}]}}")]
     return group
 
 
-def node_line(group: NodeGroup) -> str:
+def node_line(group: SlurmNodes) -> str:
     """As ParallelCluster's generator writes it."""
     gres = f" Gres={group.gres}" if group.gres else ""
     return (
@@ -158,4 +158,4 @@ def test_unknown_queue_does_not_stop_reading() -> None:
 
 
 def test_slurm_conf_needs_no_more_than_the_file(tmp_path: pathlib.Path) -> None:
-    assert partitions_of("{Name: q}") == (Partition("q", (), exclusive=False, default=True),)
+    assert partitions_of("{Name: q}") == (SlurmPartition("q", (), exclusive=False, default=True),)

@@ -7,7 +7,7 @@ from typing import Any
 
 from clusterjobs import resources
 from clusterjobs.clusters.parallelcluster.facts import cluster_facts
-from clusterjobs.clusters.parallelcluster.read import read_cluster
+from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.foresight.formulas.memory_parts import count_parameters
 from clusterjobs.frameworks import option_models
 from clusterjobs.models.records import Experts, Layout, ModelShape

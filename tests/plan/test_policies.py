@@ -11,7 +11,7 @@ from plans import BASE
 
 from clusterjobs import resources
 from clusterjobs.clusters.parallelcluster.facts import cluster_facts
-from clusterjobs.clusters.parallelcluster.read import read_cluster
+from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.frameworks import option_models
 from clusterjobs.sections.resolve import resolve

@@ -9,7 +9,7 @@ from plans import BASE, plan_of, problems_of
 
 from clusterjobs import resources
 from clusterjobs.clusters.parallelcluster.facts import cluster_facts
-from clusterjobs.clusters.parallelcluster.read import read_cluster
+from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.frameworks import option_models
 from clusterjobs.sections.placement.node_share import tasks_of_points
 from clusterjobs.sections.plan import Plan

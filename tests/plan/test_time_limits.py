@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from plans import config_of, plan_of, problems_of, queue
 
-from clusterjobs.slurm.time import seconds_of, slurm_time
+from clusterjobs.slurm.options import seconds_of, slurm_time
 
 
 @pytest.mark.parametrize(

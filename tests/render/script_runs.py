@@ -18,7 +18,7 @@ from typing import Any
 
 from clusterjobs import resources
 from clusterjobs.clusters.parallelcluster.facts import cluster_facts
-from clusterjobs.clusters.parallelcluster.read import read_cluster
+from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.frameworks import option_models
 from clusterjobs.lab.lab import until
 from clusterjobs.sections.render import Inputs, render_script

@@ -11,7 +11,7 @@ import pytest
 from script_runs import SMALL, STAND_INS, Run, as_yaml, lines_of, run_script
 
 from clusterjobs.clusters.parallelcluster.facts import cluster_facts
-from clusterjobs.clusters.parallelcluster.read import read_cluster
+from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.frameworks import option_models
 from clusterjobs.sections.points.arrays import PointPlan, point_arrays
 from clusterjobs.sections.render import Inputs, render_script

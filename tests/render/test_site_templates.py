@@ -12,7 +12,7 @@ from script_runs import SMALL, as_yaml, run_script
 
 from clusterjobs import resources
 from clusterjobs.clusters.parallelcluster.facts import cluster_facts
-from clusterjobs.clusters.parallelcluster.read import read_cluster
+from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.errors import InputError
 from clusterjobs.frameworks import option_models
 from clusterjobs.script.site.templates import INSERTION_POINTS, SiteFile, SiteTemplates

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from script_runs import JOB_ID, Run, run_script, script
 
-from clusterjobs.runs.records import unrecorded_attempts
+from clusterjobs.runs.jobs.records import unrecorded_attempts
 
 RESTARTS = {"failure": 2, "time_limit": 2}
 

@@ -8,8 +8,8 @@ import re
 import pytest
 
 from clusterjobs.clusters.described.description import Defaults, Description, NodeType, Partition
+from clusterjobs.clusters.described.read import unclear_values
 from clusterjobs.clusters.described.source import DescriptionSource
-from clusterjobs.clusters.described.unclear import unclear_values
 
 PAGE = (pathlib.Path(__file__).parents[2] / "docs" / "slurm-clusters.md").read_text()
 

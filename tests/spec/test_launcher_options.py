@@ -9,7 +9,7 @@ import pytest
 
 from clusterjobs import resources
 from clusterjobs.clusters.parallelcluster.facts import cluster_facts
-from clusterjobs.clusters.parallelcluster.read import read_cluster
+from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.errors import InputError
 from clusterjobs.frameworks import option_models
 from clusterjobs.launchers.torchrun import Options

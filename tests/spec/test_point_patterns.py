@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from clusterjobs.errors import InputError
-from clusterjobs.runs import choose_jobs as point_patterns
-from clusterjobs.runs.choose_jobs import one_point, points_matching
+from clusterjobs.runs.jobs import choose as point_patterns
+from clusterjobs.runs.jobs.choose import one_point, points_matching
 
 _NAMES = (
     "0000-lr=1e-3,micro=4-0badcafe",

@@ -19,8 +19,8 @@ from typing import Any
 import yaml
 
 from clusterjobs import resources
-from clusterjobs.clusters.parallelcluster.read import read_cluster
 from clusterjobs.clusters.parallelcluster.render_config import fit_cluster
+from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.errors import Problem
 from clusterjobs.validation.check import check_config
 from clusterjobs.validation.finding import problems

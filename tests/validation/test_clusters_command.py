@@ -8,7 +8,7 @@ import pytest
 from single_changes import base_text
 
 from clusterjobs.cli.main import run
-from clusterjobs.clusters.find import cluster_names
+from clusterjobs.clusters.source import cluster_names
 
 Capture = pytest.CaptureFixture[str]
 

@@ -10,7 +10,7 @@ import sys
 import pytest
 from parallelcluster_facts import RECORDED, changes
 
-from clusterjobs.clusters.parallelcluster import read
+from clusterjobs.clusters.parallelcluster import source as read
 from clusterjobs.validation import default_account, deprecations, fake_clients
 from clusterjobs.validation import own_checks as capacity
 from clusterjobs.validation.account import region_names

@@ -22,9 +22,8 @@ from clusterjobs.console.show import format_problem, printable, styled
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.runs.find_specs import Found
 from clusterjobs.runs.load import load
-from clusterjobs.sites.folders import POLICY_FILE, SiteFolders
+from clusterjobs.sites.folders import POLICY_FILE, SiteFolders, supposed_user
 from clusterjobs.sites.policy_check import User
-from clusterjobs.sites.policy_files import supposed_user
 
 _NOT_RUN = ("manifest.json",)
 _MAX_LINES = 60  # of an example

@@ -18,7 +18,7 @@ from clusterjobs.admin.templates.check import chosen_site, launcher_folders, sit
 from clusterjobs.admin.templates.list import TemplateInfo, template_infos
 from clusterjobs.admin.templates.overrides import write_file
 from clusterjobs.admin.templates.samples import packaged_samples, template_variables
-from clusterjobs.clusters.find import cluster_names
+from clusterjobs.clusters.source import cluster_names
 from clusterjobs.console.show import printable
 from clusterjobs.errors import one_problem
 from clusterjobs.frameworks import option_models
@@ -33,9 +33,9 @@ from clusterjobs.sites.folders import (
     read_text,
     shown_path,
     site_clusters,
+    site_rules,
 )
 from clusterjobs.sites.policy import demand_text, selection_text
-from clusterjobs.sites.policy_files import site_rules
 from clusterjobs.spec.defaults import load_defaults
 from clusterjobs.version import __version__
 from clusterjobs.yaml.document import Path, dotted

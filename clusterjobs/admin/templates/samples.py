@@ -15,9 +15,8 @@ from clusterjobs.script.site.variables import Shape, merged, shape_of
 from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.points.arrays import PointTable
 from clusterjobs.sections.render import Inputs, Script, render_script, template_context
-from clusterjobs.sites.folders import TESTS, SiteFolders
+from clusterjobs.sites.folders import TESTS, SiteFolders, is_refusal
 from clusterjobs.sites.policy_check import User
-from clusterjobs.sites.policy_files import is_refusal
 
 
 class Sample(NamedTuple):

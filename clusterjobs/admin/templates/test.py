@@ -17,7 +17,7 @@ from clusterjobs.admin.templates.check import chosen_site, site_option
 from clusterjobs.console.show import echo_diff, show_problems
 from clusterjobs.errors import InputError
 from clusterjobs.plugins import LOCAL_CLUSTERS, PlannedJob
-from clusterjobs.sites.policy_files import is_refusal
+from clusterjobs.sites.folders import is_refusal
 
 _EXAMPLES = """\b
 Examples:

@@ -1,8 +1,7 @@
 """The description of a Slurm cluster, key by key: what a person or an import writes.
 
-It knows the keys and the types of single values. It must not know whether values fit each other
-(`read.py`), nor what a plan makes of them (`facts.py`). None means that the key is left out: the
-value is unknown.
+Each value is checked alone; `read.py` checks whether they fit each other. None means that the key
+is left out: the value is unknown.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from clusterjobs.slurm.time import is_slurm_time, seconds_of
+from clusterjobs.slurm.options import is_slurm_time, seconds_of
 from clusterjobs.spec import field_types
 from clusterjobs.spec import field_types as commands
 from clusterjobs.spec.field_types import integer, literal_text, plain

@@ -1,7 +1,7 @@
 """Detects whether a file is a ParallelCluster 3 config, and where the config is in it.
 
-This module knows the alternatives (a ParallelCluster 2 config, a spec, a CloudFormation template
-around a config). It must not know what the config's keys mean.
+It recognizes other files, too: a ParallelCluster 2 config, a spec, a CloudFormation template
+around a config.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a cluster has and what it costs, as rows.
-
-This module knows facts, catalogue and prices; it must not know how rows are printed.
-"""
+"""What a cluster has and what it costs, as rows."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The text of `cluster.yaml`: an admin's config with the site's values and what a job needs.
 
-This module knows text, positions and YAML's scalars; other modules decide what a job needs. Only
-scalars with references are replaced, and entries are added with a comment that gives the reason, so
-the admin's comments and order are kept.
+Only scalars with references are replaced, and entries are added with a comment that gives the
+reason, so the admin's comments and order are kept.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Replaces the references of a parsed ParallelCluster config by the site's values.
 
-This module knows references and their positions; it must not know what the config means. A value
-replaces part of a parsed scalar, so it cannot change the structure around it.
+A value replaces part of a parsed scalar, so it cannot change the structure around it.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from clusterjobs.clusters.find import short_name
+from clusterjobs.clusters.source import short_name
 from clusterjobs.errors import InputError, Problem, nearest
 from clusterjobs.spec.references import BadReferenceError, Scalar, expand, look_up
 from clusterjobs.yaml.document import Document, Path, dotted

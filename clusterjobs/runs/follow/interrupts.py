@@ -12,7 +12,7 @@ from types import FrameType
 import click
 
 from clusterjobs.console.show import printable
-from clusterjobs.slurm.cancel import cancel
+from clusterjobs.slurm.queue import cancel
 
 _POSTPONED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -10,12 +10,11 @@ from typing import NamedTuple
 
 import click
 
-from clusterjobs.console.show import printable
+from clusterjobs.console.show import Say, printable, say_on_stderr
 from clusterjobs.errors import InputError, one_problem
 from clusterjobs.files import GrowingFile
-from clusterjobs.runs.messages import Say, say_on_stderr
-from clusterjobs.runs.rank_lines import RankChoice
-from clusterjobs.runs.records import NO_RECORD, read_folder, unrecorded_attempts
+from clusterjobs.runs.follow.rank_lines import RankChoice
+from clusterjobs.runs.jobs.records import NO_RECORD, read_folder, unrecorded_attempts
 from clusterjobs.slurm.jobs import in_words
 from clusterjobs.slurm.queue import Queued, known_jobs
 

@@ -5,6 +5,7 @@ The names are those of `status --json`, stable across versions.
 
 from __future__ import annotations
 
+import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -12,9 +13,8 @@ from typing import Any, NamedTuple
 
 from clusterjobs.errors import InputError
 from clusterjobs.frameworks import FRAMEWORKS
-from clusterjobs.runs import states as state
-from clusterjobs.runs.log_end import MOST, first_traceback, last_logged_step, read_log_end
-from clusterjobs.runs.records import (
+from clusterjobs.runs.jobs import states as state
+from clusterjobs.runs.jobs.records import (
     NO_RECORD,
     Attempt,
     Records,
@@ -22,10 +22,49 @@ from clusterjobs.runs.records import (
     read_folder,
     unrecorded_attempts,
 )
-from clusterjobs.runs.status.queue import Queue
-from clusterjobs.runs.unstarted import Unstarted
+from clusterjobs.runs.jobs.unstarted import Unstarted
+from clusterjobs.runs.status.log_end import MOST, first_traceback, last_logged_step, read_log_end
 from clusterjobs.slurm.jobs import in_words
-from clusterjobs.slurm.queue import Queued
+from clusterjobs.slurm.queue import Queued, by_id, known_jobs
+
+# ------------------------------------------------------------------ queue
+#
+# The jobs that Slurm knows, from one call of squeue, as `status` needs them.
+
+
+class Queue(NamedTuple):
+    """`queued`: the jobs that have not ended, by id; None without Slurm. `ended`: those that Slurm
+    still remembers."""
+
+    queued: Mapping[str, Queued] | None
+    ended: tuple[Queued, ...]
+
+    def ended_states(self, name: str) -> dict[str, str]:
+        """Id -> state of this user's jobs of that name that have ended."""
+        return {job.job_id: job.state for job in self.my_ended if job.name == name}
+
+    @property
+    def my_queued(self) -> dict[str, Queued]:
+        """This user's jobs that have not ended, by id."""
+        jobs = (self.queued or {}).items()
+        return {job_id: job for job_id, job in jobs if job.user_id == os.getuid()}
+
+    @property
+    def my_ended(self) -> list[Queued]:
+        """This user's jobs that have ended, as far as Slurm remembers them."""
+        return [job for job in self.ended if job.user_id == os.getuid()]
+
+
+def ask_queue() -> Queue:
+    """One call of squeue."""
+    jobs = known_jobs()
+    if jobs is None:
+        return Queue(None, ())
+    return Queue(
+        by_id(job for job in jobs if not job.has_ended),
+        tuple(job for job in jobs if job.has_ended),
+    )
+
 
 JobData = dict[str, Any]
 

@@ -16,11 +16,18 @@ import click
 from clusterjobs.console.show import printable, problem_data
 from clusterjobs.errors import InputError, Problem, one_problem
 from clusterjobs.node.job.attempt_files import MAX_RECORDS
-from clusterjobs.runs.folders import digest_of
-from clusterjobs.runs.records import NO_RECORD
-from clusterjobs.runs.states import FAILED, PENDING, RUNNING
-from clusterjobs.runs.status.job import JobData, JobPlace, add_traceback, job_data, no_record_note
-from clusterjobs.runs.status.queue import Queue, ask_queue
+from clusterjobs.runs.jobs.folders import Submission, digest_of
+from clusterjobs.runs.jobs.records import NO_RECORD
+from clusterjobs.runs.jobs.states import FAILED, PENDING, RUNNING
+from clusterjobs.runs.status.job import (
+    JobData,
+    JobPlace,
+    Queue,
+    add_traceback,
+    ask_queue,
+    job_data,
+    no_record_note,
+)
 from clusterjobs.runs.status.sweep import SweepData
 from clusterjobs.runs.status.tables import (
     job_details,
@@ -31,7 +38,6 @@ from clusterjobs.runs.status.tables import (
     traceback_text,
 )
 from clusterjobs.runs.status.targets import Finder, Group, my_groups
-from clusterjobs.runs.submissions import Submission
 
 # ------------------------------------------------------------------ task ids
 #

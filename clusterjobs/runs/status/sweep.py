@@ -12,14 +12,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from clusterjobs.runs.folders import digest_of, former_points, point_folders, point_jobs, read_plan
-from clusterjobs.runs.log_end import last_logged_step, last_match, read_log_end
-from clusterjobs.runs.records import read_folder
+from clusterjobs.runs.jobs.folders import (
+    SUBMISSIONS,
+    Submission,
+    digest_of,
+    former_points,
+    needed_specs,
+    point_folders,
+    point_jobs,
+    read_plan,
+    read_submissions,
+)
+from clusterjobs.runs.jobs.records import read_folder
+from clusterjobs.runs.jobs.states import MISSING, PENDING, RUNNING, STATES, PointState, sweep_states
 from clusterjobs.runs.spec_files import OwnConfigs
-from clusterjobs.runs.states import MISSING, PENDING, RUNNING, STATES, PointState, sweep_states
-from clusterjobs.runs.status.job import log_patterns
-from clusterjobs.runs.status.queue import Queue
-from clusterjobs.runs.submissions import SUBMISSIONS, Submission, needed_specs, read_submissions
+from clusterjobs.runs.status.job import Queue, log_patterns
+from clusterjobs.runs.status.log_end import last_logged_step, last_match, read_log_end
 from clusterjobs.runs.submit.lock import sweep_folder, sweep_name
 from clusterjobs.slurm.jobs import in_words
 from clusterjobs.slurm.queue import by_id

@@ -8,7 +8,7 @@ from typing import Any
 
 from clusterjobs.console.show import printable, table
 from clusterjobs.counted import counted
-from clusterjobs.runs.states import RUNNING, STATES
+from clusterjobs.runs.jobs.states import RUNNING, STATES
 from clusterjobs.runs.status.job import JobData
 from clusterjobs.runs.status.sweep import SweepData
 from clusterjobs.slurm.queue import as_ranges

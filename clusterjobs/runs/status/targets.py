@@ -18,15 +18,13 @@ from clusterjobs.errors import InputError, Problem, one_problem
 from clusterjobs.files import open_regular
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.node.job.attempt_files import newest_checkpoint
+from clusterjobs.plugins import named_here, on_this_machine
 from clusterjobs.runs.find_specs import find_specs
-from clusterjobs.runs.folders import JobFolder, job_folders
-from clusterjobs.runs.job_folders import SpecJobs, jobs_of_spec
-from clusterjobs.runs.lab_paths import named_here, on_this_machine
+from clusterjobs.runs.jobs.find import SpecJobs, jobs_of_spec
+from clusterjobs.runs.jobs.folders import JobFolder, job_folders, needed_specs
 from clusterjobs.runs.spec_files import SpecFiles
-from clusterjobs.runs.status.job import JobData, JobPlace, job_data, log_patterns
-from clusterjobs.runs.status.queue import Queue
+from clusterjobs.runs.status.job import JobData, JobPlace, Queue, job_data, log_patterns
 from clusterjobs.runs.status.sweep import SweepData, folder_sweep, is_sweep_folder, spec_sweep
-from clusterjobs.runs.submissions import needed_specs
 from clusterjobs.slurm.queue import Queued, by_id
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.text import Text

@@ -22,11 +22,10 @@ from typing import BinaryIO, cast
 
 from clusterjobs.errors import InputError, one_problem
 from clusterjobs.files import open_regular
-from clusterjobs.plugins import local_cluster
-from clusterjobs.runs import submissions
-from clusterjobs.runs.job_folders import logs_folder
-from clusterjobs.runs.lab_paths import on_this_machine
-from clusterjobs.runs.submissions import SUBMISSIONS
+from clusterjobs.plugins import local_cluster, on_this_machine
+from clusterjobs.runs.jobs import folders as submissions
+from clusterjobs.runs.jobs.find import logs_folder
+from clusterjobs.runs.jobs.folders import SUBMISSIONS
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.text import Text, show
 

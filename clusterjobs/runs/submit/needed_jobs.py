@@ -9,11 +9,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from clusterjobs.errors import InputError, one_problem
-from clusterjobs.runs.folders import JobFolder, digest_of, job_folders
-from clusterjobs.runs.job_folders import logs_folder, submissions_of
-from clusterjobs.runs.records import read_folder
-from clusterjobs.runs.spec_files import OwnConfigs
-from clusterjobs.runs.states import (
+from clusterjobs.runs.jobs.find import logs_folder, submissions_of
+from clusterjobs.runs.jobs.folders import (
+    JobFolder,
+    NeededJob,
+    Submission,
+    digest_of,
+    job_folders,
+    read_submissions,
+)
+from clusterjobs.runs.jobs.records import read_folder
+from clusterjobs.runs.jobs.states import (
     CANCELLED,
     CHANGED,
     COMPLETED,
@@ -26,7 +32,7 @@ from clusterjobs.runs.states import (
     plain_state,
     sweep_states,
 )
-from clusterjobs.runs.submissions import NeededJob, Submission, read_submissions
+from clusterjobs.runs.spec_files import OwnConfigs
 from clusterjobs.runs.submit.lock import sweep_folder
 from clusterjobs.slurm.queue import Queued, known_jobs
 from clusterjobs.spec.keys.needs import On

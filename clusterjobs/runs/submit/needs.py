@@ -8,15 +8,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from clusterjobs.console.show import TERMINAL, Messages, Say
 from clusterjobs.counted import counted
 from clusterjobs.errors import InputError, Problem, in_order, one_problem
-from clusterjobs.runs.folders import digest_of
+from clusterjobs.runs.jobs.folders import NeededJob, digest_of
+from clusterjobs.runs.jobs.states import COMPLETED, PENDING, PointState, counts_in_words
 from clusterjobs.runs.load import load
-from clusterjobs.runs.messages import TERMINAL, Messages, Say
 from clusterjobs.runs.run import Run
-from clusterjobs.runs.states import COMPLETED, PENDING, PointState, counts_in_words
-from clusterjobs.runs.submissions import NeededJob
-from clusterjobs.runs.submit.limits import fitted_to_slurm
 from clusterjobs.runs.submit.lock import make_logs_folder, submit_lock
 from clusterjobs.runs.submit.needed_jobs import (
     KnownJobs,
@@ -33,6 +31,7 @@ from clusterjobs.runs.submit.needed_jobs import (
 )
 from clusterjobs.runs.submit.points import SubmitOptions, submit_plain, submit_sweep
 from clusterjobs.runs.submit.report import NeedRow, row_of_others, row_to_submit
+from clusterjobs.runs.submit.sbatch import fitted_to_slurm
 from clusterjobs.runs.write import write_outputs
 from clusterjobs.slurm.queue import by_id, known_jobs, queued_jobs
 from clusterjobs.spec.need_graph import NeedGraph, NeedingSpec, SpecNeed

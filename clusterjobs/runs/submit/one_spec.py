@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from clusterjobs.runs.messages import TERMINAL, Messages
+from clusterjobs.console.show import TERMINAL, Messages
 from clusterjobs.runs.run import Run
-from clusterjobs.runs.submit.limits import fitted_to_slurm
 from clusterjobs.runs.submit.lock import make_logs_folder, submit_lock
 from clusterjobs.runs.submit.points import (
     Chosen,
@@ -21,6 +20,7 @@ from clusterjobs.runs.submit.points import (
     submit_plain,
     submit_sweep,
 )
+from clusterjobs.runs.submit.sbatch import fitted_to_slurm
 from clusterjobs.runs.submit.sbatch import submit as hand_to_sbatch
 from clusterjobs.runs.write import write_outputs
 

@@ -8,16 +8,19 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import BinaryIO, NamedTuple
 
-from clusterjobs.console.show import printable
+from clusterjobs.console.show import Say, printable
 from clusterjobs.counted import counted
 from clusterjobs.errors import InputError, Problem, one_problem
-from clusterjobs.runs.choose_jobs import points_matching
-from clusterjobs.runs.folders import digest_of, former_points
-from clusterjobs.runs.messages import Say
+from clusterjobs.runs.jobs.choose import points_matching
+from clusterjobs.runs.jobs.folders import (
+    Submission,
+    digest_of,
+    former_points,
+    has_token,
+    read_submissions,
+)
+from clusterjobs.runs.jobs.states import PointState, Wanted, points_to_submit, sweep_states
 from clusterjobs.runs.run import PointTask, Run, RunScript
-from clusterjobs.runs.states import PointState, Wanted, points_to_submit, sweep_states
-from clusterjobs.runs.submissions import Submission, has_token, read_submissions
-from clusterjobs.runs.submit.limits import Limits, slurm_limits
 from clusterjobs.runs.submit.lock import (
     make_point_folders,
     make_sweep_folder,
@@ -26,7 +29,13 @@ from clusterjobs.runs.submit.lock import (
     user_name,
 )
 from clusterjobs.runs.submit.needed_jobs import WaitsFor
-from clusterjobs.runs.submit.sbatch import Submitted, new_intent, submit_recorded
+from clusterjobs.runs.submit.sbatch import (
+    Limits,
+    Submitted,
+    new_intent,
+    slurm_limits,
+    submit_recorded,
+)
 from clusterjobs.slurm.queue import Queued, as_ranges, by_id, known_jobs
 
 # ------------------------------------------------------------------ checks

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from clusterjobs.console.show import printable, table
 from clusterjobs.counted import counted
+from clusterjobs.runs.jobs.states import COMPLETED, PENDING, PointState, counts_in_words
 from clusterjobs.runs.run import Run
-from clusterjobs.runs.states import COMPLETED, PENDING, PointState, counts_in_words
 from clusterjobs.runs.submit.needed_jobs import BY_NAME, KnownJobs
 from clusterjobs.runs.submit.points import Chosen, RunJob, RunSubmission, SubmitOptions, former_note
 from clusterjobs.slurm.jobs import in_words

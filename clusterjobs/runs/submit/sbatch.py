@@ -7,16 +7,18 @@ comment.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from clusterjobs.errors import InputError, one_problem
 from clusterjobs.runs.follow.interrupts import postponed_interrupts
-from clusterjobs.runs.submissions import NeededJob, Submission, append_submission
+from clusterjobs.runs.jobs.folders import NeededJob, Submission, append_submission
+from clusterjobs.runs.run import Run
 from clusterjobs.runs.submit.lock import user_name
 from clusterjobs.sections.plan import Plan
 from clusterjobs.text import show
@@ -165,3 +167,71 @@ def _append(file: BinaryIO, submission: Submission) -> None:
             f"job {submission.job_id} was submitted, but its id cannot be written to {why}",
             hint="free some space; while the job is in the queue, it is found by its comment",
         ) from None
+
+
+# ------------------------------------------------------------------ limits
+#
+# The limits of the running Slurm that decide how a sweep is submitted: `scontrol show config`.
+
+
+class Limits(NamedTuple):
+    """`max_array_size`: one more than the largest index of an array. `max_jobs`: in the queue.
+
+    None if unknown. `hides_jobs`: squeue shows users only their own jobs (PrivateData).
+    """
+
+    max_array_size: int | None = None
+    max_jobs: int | None = None
+    hides_jobs: bool = False
+
+
+def slurm_limits() -> Limits:
+    """The limits; unknown if Slurm does not answer: sbatch then reports the problem."""
+    try:
+        done = subprocess.run(["scontrol", "show", "config"], capture_output=True, check=False)
+    except FileNotFoundError:
+        return Limits()
+    return read_limits(done.stdout.decode(errors="replace"))
+
+
+def read_limits(text: str) -> Limits:
+    """The limits in the output of `scontrol show config`."""
+    values = dict(re.findall(r"(?m)^(\w+) *= *(.*?) *$", text))
+    private = values.get("PrivateData", "").lower().split(",")
+    return Limits(
+        _number(values.get("MaxArraySize")),
+        _number(values.get("MaxJobCount")),
+        "jobs" in private or "all" in private,
+    )
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isdecimal() else None
+
+
+# ------------------------------------------------------------------ slurm arrays
+#
+# Fits the arrays of a sweep to the limits of the running Slurm.
+
+
+def fitted_to_slurm(run: Run) -> Run:
+    """The run with arrays that Slurm takes.
+
+    Raises InputError if its points wait each for the same point of another sweep, and are not the
+    tasks of their own indexes: Slurm compares tasks (aftercorr), so they would wait for others.
+    """
+    size = slurm_limits().max_array_size
+    fitted = run.fitting(size)
+    for number, need in enumerate(run.spec.needs):
+        if need.on == "each" and any(
+            task.key and task.task != task.point.point.index for _, task in fitted.tasks
+        ):
+            most = fitted.max_array_size
+            raise one_problem(
+                f"on: each waits for the same task, and an array of this Slurm has at most {most} "
+                f"(MaxArraySize): {len(run.points)} points are several arrays",
+                run.loaded.source.locate(("needs", number)),
+                f"needs[{number}]",
+                "divide the sweep in two specs, or write on: success",
+            )
+    return fitted

@@ -1,7 +1,4 @@
-"""Checks all files of a site's `templates/` together, before they are rendered.
-
-Knows which names there are; what may stand in a template is template_check's.
-"""
+"""Checks all files of a site's `templates/` together, before they are rendered."""
 
 from __future__ import annotations
 
@@ -23,13 +20,13 @@ from clusterjobs.script.site.expressions import (
     unquoted,
     used_names,
 )
-from clusterjobs.script.site.lines import check_lines
 from clusterjobs.script.site.templates import (
     INSERTION_POINTS,
     PACKAGED,
     SiteFile,
     SiteTemplates,
     at,
+    check_lines,
     parse,
 )
 from clusterjobs.script.site.variables import PRINTED, Shape

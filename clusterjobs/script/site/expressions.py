@@ -15,8 +15,6 @@ from clusterjobs.script.site.templates import PACKAGED
 # ------------------------------------------------------------------ quoting context
 #
 # Where in bash each printed variable of a template stands: in a command, in quotes, in a comment.
-#
-# Knows bash's quoting; it
 
 
 Context = Literal["command", "comment", "quotes", "here-document", "quoted here-document"]

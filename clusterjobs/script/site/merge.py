@@ -1,7 +1,4 @@
-"""Merges two changed copies of one text, line by line, and marks the lines that both have changed.
-
-Knows lines; it must not know templates, and reads no files.
-"""
+"""Merges two changed copies of a text, line by line, and marks the lines that both have changed."""
 
 from __future__ import annotations
 

@@ -11,8 +11,16 @@ from collections.abc import Mapping
 from clusterjobs.errors import nearest
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.placement.gpu_requests import GPU_OPTIONS
-from clusterjobs.slurm.options import OLDEST, KnownOptions, Program, is_untried, known_options
-from clusterjobs.slurm.time import in_words, seconds_of, slurm_time
+from clusterjobs.slurm.options import (
+    OLDEST,
+    KnownOptions,
+    Program,
+    in_words,
+    is_untried,
+    known_options,
+    seconds_of,
+    slurm_time,
+)
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.key_names import owners_of_options
 from clusterjobs.spec.model import known_keys

@@ -22,7 +22,7 @@ from clusterjobs.sections.placement.nodes import (
     node_limit,
 )
 from clusterjobs.sections.plan import Placement
-from clusterjobs.slurm.time import seconds_of, slurm_time
+from clusterjobs.slurm.options import seconds_of, slurm_time
 from clusterjobs.spec.experiment import Experiment
 
 # ------------------------------------------------------------------ role nodes

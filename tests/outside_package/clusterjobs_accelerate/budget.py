@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from clusterjobs.errors import Problem
 from clusterjobs.plugins import Block, Check, Command, PlannedJob
-from clusterjobs.slurm.time import seconds_of
+from clusterjobs.slurm.options import seconds_of
 
 MOST = 100  # GPU-hours of a job
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from clusterjobs.errors import InputError, one_problem
 from clusterjobs.launchers import LAUNCHERS
-from clusterjobs.runs.folders import read_plan
+from clusterjobs.runs.jobs.folders import read_plan
 
 _TASK = re.compile(r" *(\d{1,7}): ")
 _RANK = re.compile(

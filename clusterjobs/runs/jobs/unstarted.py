@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from clusterjobs.node.job.attempt_files import read_end
-from clusterjobs.runs.records import read_folder
-from clusterjobs.runs.submissions import NeededJob, Submission, read_submissions
+from clusterjobs.runs.jobs.folders import NeededJob, Submission, read_submissions
+from clusterjobs.runs.jobs.records import read_folder
 from clusterjobs.slurm.queue import shown_job
 
 # ------------------------------------------------------------------ unmet needs

@@ -15,7 +15,7 @@ from clusterjobs.node.job.attempt_files import (
     read_end,
     read_records,
 )
-from clusterjobs.runs.folders import read_plan
+from clusterjobs.runs.jobs.folders import read_plan
 
 _MOST = 10**11  # seconds since 1970 of the year 5138: beyond it, a record is damaged or hostile
 NO_RECORD = "no_record"  # the reason of an attempt that began, and whose end nobody recorded

@@ -1,7 +1,4 @@
-"""Selects the jobs for `clusterjobs cancel [SPEC [POINTS...]|JOB_ID]...`.
-
-It reads specs and folders; it must not cancel, print, or ask Slurm.
-"""
+"""Selects the jobs for `clusterjobs cancel [SPEC [POINTS...]|JOB_ID]...`."""
 
 from __future__ import annotations
 
@@ -14,9 +11,9 @@ from typing import NamedTuple
 
 from clusterjobs.console.show import printable, table
 from clusterjobs.errors import InputError, Problem, nearest, one_problem
-from clusterjobs.runs.folders import digest_of, point_folders, point_jobs
-from clusterjobs.runs.job_folders import spec_jobs
-from clusterjobs.runs.states import (
+from clusterjobs.runs.jobs.find import spec_jobs
+from clusterjobs.runs.jobs.folders import digest_of, point_folders, point_jobs
+from clusterjobs.runs.jobs.states import (
     MISSING,
     PENDING,
     RUNNING,
@@ -25,7 +22,7 @@ from clusterjobs.runs.states import (
     SweepJobs,
     sweep_jobs,
 )
-from clusterjobs.runs.unstarted import Unstarted
+from clusterjobs.runs.jobs.unstarted import Unstarted
 from clusterjobs.slurm.queue import Queued, by_id, known_jobs
 
 # ------------------------------------------------------------------ point patterns

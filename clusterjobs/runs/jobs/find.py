@@ -9,17 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from clusterjobs.errors import InputError, one_problem
-from clusterjobs.plugins import local_cluster
-from clusterjobs.runs.folders import JobFolder, job_folders
-from clusterjobs.runs.lab_paths import on_this_machine
-from clusterjobs.runs.spec_files import SpecFiles
-from clusterjobs.runs.submissions import Submission, read_submissions
-from clusterjobs.runs.unstarted import (
+from clusterjobs.plugins import local_cluster, on_this_machine
+from clusterjobs.runs.jobs.folders import JobFolder, Submission, job_folders, read_submissions
+from clusterjobs.runs.jobs.unstarted import (
     DEFAULT_OUTPUT,
     Unstarted,
     jobs_with_unmet_needs,
     unstarted_jobs,
 )
+from clusterjobs.runs.spec_files import SpecFiles
 from clusterjobs.slurm.queue import Queued, ended_jobs
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.text import Value, show

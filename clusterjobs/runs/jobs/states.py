@@ -11,19 +11,22 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from clusterjobs.node.job.attempt_files import read_end
-from clusterjobs.runs.folders import (
+from clusterjobs.runs.jobs.folders import (
+    NeededJob,
+    Submission,
     content_of,
     digest_of,
     former_points,
+    has_token,
     point_folders,
     point_jobs,
+    read_submissions,
     start_time,
 )
-from clusterjobs.runs.records import NO_RECORD, Attempt, read_attempts, unrecorded_attempts
+from clusterjobs.runs.jobs.records import NO_RECORD, Attempt, read_attempts, unrecorded_attempts
+from clusterjobs.runs.jobs.unstarted import why_never_started
 from clusterjobs.runs.spec_files import SpecFiles
-from clusterjobs.runs.submissions import NeededJob, Submission, has_token, read_submissions
 from clusterjobs.runs.submit.lock import sweep_folder
-from clusterjobs.runs.unstarted import why_never_started
 from clusterjobs.slurm.queue import Queued, by_id
 from clusterjobs.spec.load import LoadedSpec
 
