@@ -117,7 +117,13 @@ def _read(path: pathlib.Path) -> bytes | None:
 
 
 def replace_file(path: pathlib.Path, text: str) -> None:
-    """Replace a file atomically: a reader sees the old file or the new one."""
+    """Replace a file atomically: a reader sees the old file or the new one.
+
+    What is no regular file, such as /dev/stdout or a named pipe, is written to.
+    """
+    if pathlib.Path("/dev") in path.absolute().parents or (path.exists() and not path.is_file()):
+        path.write_bytes(text.encode())
+        return
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     os.close(descriptor)
     temporary = pathlib.Path(name)

@@ -252,8 +252,10 @@ class _Product:
             _together((*parts, drawn)) for drawn in samples for parts in itertools.product(*axes)
         ]
         kept = self._without_excluded(combined)
-        found = {_identity(values): values for values in reversed(kept)}
-        points = list(reversed(found.values())) if len(found) < len(kept) else kept
+        found: dict[str, Values] = {}
+        for values in kept:  # a repeated sample stays where it was first: indexes are kept
+            found.setdefault(_identity(values), values)
+        points = list(found.values())
         return [*points, *self._included(points)]
 
     def _axis(self, key: str, values: Sequence[Any]) -> list[Values]:

@@ -56,8 +56,8 @@ def test_errors_that_do_not_depend_on_each_other_are_told_together(
     assert sorted(paths(outcome.err)) == sorted(expected)
 
 
-def problem(path: str, hint: str = "", warning: bool = False) -> Problem:
-    return Problem("wrong", None, path, hint, warning)
+def problem(path: str, meant: str = "", warning: bool = False) -> Problem:
+    return Problem("wrong", None, path, warning=warning, meant=meant)
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def problem(path: str, hint: str = "", warning: bool = False) -> Problem:
         (problem("args.l"), problem("args.lr"), True),
         (problem("args.lr"), problem(""), False),
         (problem("args.lr"), problem("sbatch.acount", warning=True), False),
-        (problem("nodez", "did you mean nodes?"), problem("batch.global"), False),
-        (problem("partition", "write queue: x"), problem("queue"), False),
+        (problem("nodez", meant="nodes"), problem("batch.global"), False),
+        (problem("partition", meant="queue"), problem("queue"), False),
         (problem("framework"), problem("restarts"), False),
         (problem("framework"), problem("parallel"), False),
         (problem("time_limit"), problem("restarts.grace_seconds"), False),

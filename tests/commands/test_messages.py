@@ -64,7 +64,7 @@ def test_the_hint_is_what_to_write(
     assert "problems" not in outcome.err
 
 
-@pytest.mark.parametrize("option", sorted(directive_checks._OWNED_SBATCH))
+@pytest.mark.parametrize("option", sorted(directive_checks._owned()))
 def test_no_hint_names_an_option_that_sbatch_may_not_set(
     clusterjobs: Callable[..., object], folder: pathlib.Path, option: str
 ) -> None:

@@ -355,3 +355,12 @@ def test_no_script_is_writable_for_everyone(folder: pathlib.Path) -> None:
     subprocess.run(words, umask=0, capture_output=True, check=True)
     made = [folder / "out", *(folder / "out").iterdir()]
     assert {oct(path.stat().st_mode & 0o777) for path in made} == {"0o775", "0o664"}
+
+
+def test_what_is_no_regular_file_is_written_to_and_stays(tmp_path: pathlib.Path) -> None:
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True)
+    write.replace_file(pipe, "a,b\n")
+    assert reader.communicate(timeout=60)[0] == "a,b\n"
+    assert pipe.is_fifo()

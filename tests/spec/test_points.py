@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clusterjobs.diagnostics import Diagnostics
@@ -68,6 +68,7 @@ def test_zip_is_one_more_axis(grid: dict[str, Any], data: st.DataObject) -> None
 
 
 @given(GRIDS, SEEDS, st.integers(1, 5), st.integers(0, 5))
+@example({"args.a": [0]}, 8849, 4, 2)  # the sixth sample is the fourth one again
 def test_more_samples_keep_the_first_points_in_their_places(
     grid: dict[str, Any], seed: int, count: int, more: int
 ) -> None:

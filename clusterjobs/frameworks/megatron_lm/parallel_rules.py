@@ -227,7 +227,8 @@ _EXPERT = ("parallel", "expert")
 
 
 def _tensor_of_experts(given: Given) -> int:
-    return int(given.number("expert_tensor_parallel_size") or given.task.parallelism.tensor)
+    written = int(given.number("expert_tensor_parallel_size") or 0)  # 0.5 is reported elsewhere
+    return written or given.task.parallelism.tensor
 
 
 @rule(
