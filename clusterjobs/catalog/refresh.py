@@ -56,7 +56,9 @@ def read_entry(entry: dict[str, Any]) -> InstanceType:
         architecture=entry["ProcessorInfo"]["SupportedArchitectures"][-1],
         accelerators=sum(one["Count"] for one in others),
         accelerator_model=others[0]["Name"] if others else "",
-        accelerator_cores=sum(one["Count"] * _cores(one) for one in others),
+        accelerator_cores=sum(
+            one["Count"] * one.get("CoreInfo", {}).get("Count", 1) for one in others
+        ),
     )
 
 
@@ -65,7 +67,10 @@ def write_catalogue(
 ) -> int:
     """Write the entries to `path`, keep the types that they lack, return the number written."""
     types = [read_entry(entry) for entry in entries]
-    rows = {found.name: _row(found) for found in sorted(types, key=lambda found: found.name)}
+    rows = {
+        found.name: [getattr(found, column) for column in COLUMNS]
+        for found in sorted(types, key=lambda found: found.name)
+    }
     before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     others = {k: v for k, v in _kept(before).items() if k not in rows}
     path.write_text(_dump(source, date, rows, dict(sorted(others.items()))), encoding="utf-8")
@@ -109,12 +114,6 @@ def _accelerators(entry: dict[str, Any]) -> list[dict[str, Any]]:
     return _UNDESCRIBED.get(entry["InstanceType"]) or neuron or inference or others
 
 
-def _cores(accelerator: dict[str, Any]) -> int:
-    """NeuronCores of one device; other accelerators count as one."""
-    cores: int = accelerator.get("CoreInfo", {}).get("Count", 1)
-    return cores
-
-
 def _gbps(network: dict[str, Any]) -> float | None:
     """The stated total if it is a number: the sum of the cards can exceed a link they share.
 
@@ -125,10 +124,6 @@ def _gbps(network: dict[str, Any]) -> float | None:
         return int(found[1] or 1) * float(found[2])
     peaks = [card.get("PeakBandwidthInGbps") for card in network["NetworkCards"]]
     return None if None in peaks else float(sum(peaks))
-
-
-def _row(found: InstanceType) -> list[Any]:
-    return [getattr(found, column) for column in COLUMNS]
 
 
 def _dump(

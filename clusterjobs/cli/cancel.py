@@ -9,7 +9,7 @@ import click
 
 from clusterjobs.console.show import print_json, printable, problem_data
 from clusterjobs.errors import InputError, Problem, one_problem
-from clusterjobs.runs.jobs.choose import Choice, Chosen, choose
+from clusterjobs.runs.jobs.choose import Chosen, choose
 from clusterjobs.runs.jobs.states import MISSING, WAITING
 from clusterjobs.slurm.queue import Queued, known_jobs
 from clusterjobs.slurm.queue import cancel as scancel
@@ -47,24 +47,15 @@ def cancel(what: tuple[str, ...], as_json: bool) -> None:
         jobs = [_data(one, refused) for one in choice.jobs]
         print_json({"jobs": jobs, "problems": [*map(problem_data, problems)]})
     else:
-        _show(choice, refused)
+        for one in choice.jobs:
+            if line := _line(one, refused):
+                click.echo(printable(line))
+        for spec in choice.idle:
+            click.echo(f"you have no pending or running job of {spec}", err=True)
     if problems:
-        _fail(problems, as_json)
-
-
-def _show(choice: Choice, refused: dict[str, str]) -> None:
-    for one in choice.jobs:
-        if line := _line(one, refused):
-            click.echo(printable(line))
-    for spec in choice.idle:
-        click.echo(f"you have no pending or running job of {spec}", err=True)
-
-
-def _fail(problems: list[Problem], as_json: bool) -> None:
-    """End with exit code 1. With --json, the problems have been printed."""
-    if as_json:
-        raise click.exceptions.Exit(1)
-    raise InputError(problems)
+        if as_json:  # which has them
+            raise click.exceptions.Exit(1)
+        raise InputError(problems)
 
 
 def _problem(one: Chosen, refused: dict[str, str]) -> Problem | None:

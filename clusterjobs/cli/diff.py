@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import pathlib
-from collections.abc import Iterator
 
 import click
 
@@ -31,17 +30,10 @@ def diff(spec: pathlib.Path, output: pathlib.Path, settings: tuple[str, ...]) ->
     changes = changed_files(output, outputs)
     for name in changes:
         if name != MANIFEST:  # it changes with every other file
-            echo_diff(_diff(output / name, outputs.get(name, "")))
+            path, new = output / name, outputs.get(name, "")
+            old = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+            sides = (str(path) if old else "/dev/null", str(path) if new else "/dev/null")
+            lines = difflib.unified_diff(old.splitlines(), new.splitlines(), *sides, lineterm="")
+            echo_diff(lines)
     if not changes:
         click.echo(f"{output}: nothing would change")
-
-
-def _diff(path: pathlib.Path, new: str) -> Iterator[str]:
-    old = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-    return difflib.unified_diff(
-        old.splitlines(),
-        new.splitlines(),
-        str(path) if old else "/dev/null",
-        str(path) if new else "/dev/null",
-        lineterm="",
-    )

@@ -163,11 +163,13 @@ def cluster_data(config: AnyCluster) -> dict[str, Any]:
         "region": cluster.region,
         "os": cluster.os,
         "head_node": text(at(config.data, "HeadNode", "InstanceType")),
-        "nodes": [_row_data(row) for row in node_rows(cluster)],
+        "nodes": [
+            {
+                **dataclasses.asdict(row),
+                "price": row.price._asdict() if row.price else None,
+                "usd_per_hour_all": row.usd_per_hour,
+            }
+            for row in node_rows(cluster)
+        ],
         "storage": [dataclasses.asdict(row) for row in storage_rows(config.data)],
     }
-
-
-def _row_data(row: NodesRow) -> dict[str, Any]:
-    price = row.price._asdict() if row.price else None
-    return {**dataclasses.asdict(row), "price": price, "usd_per_hour_all": row.usd_per_hour}

@@ -78,7 +78,7 @@ class _Search:
             for entry in entries:
                 if entry.name.endswith(_ENDINGS) and not _is_folder(entry):
                     self._look_at(entry.path)
-            inner = [entry.path for entry in entries if _is_folder(entry) and _is_wanted(entry)]
+            inner = [one.path for one in entries if _is_folder(one) and one.name != _SKIPPED]
             waiting += reversed(inner)
 
     def _is_new(self, folder: str) -> bool:
@@ -126,10 +126,6 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir()
     except OSError:  # a link to itself
         return False
-
-
-def _is_wanted(entry: os.DirEntry[str]) -> bool:
-    return entry.name != _SKIPPED
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -120,7 +120,8 @@ def column(cells: Iterable[Value]) -> list[Any]:
         return [None if cell is None else float(cell) for cell in found]
     if len(kinds) < 2 and small and kinds <= {float, int, bool}:
         return found
-    return [None if cell is None else _text(cell) for cell in found]
+    # UTF-8 has no half of a pair of surrogates
+    return [None if cell is None else str(cell).encode(errors="replace").decode() for cell in found]
 
 
 def _plain(cell: Value) -> Value:
@@ -128,11 +129,6 @@ def _plain(cell: Value) -> Value:
     if isinstance(cell, bool) or not isinstance(cell, (int, float)):
         return cell
     return int(cell) if isinstance(cell, int) else float(cell)
-
-
-def _text(cell: Value) -> str:
-    """UTF-8 has no half of a pair of surrogates."""
-    return str(cell).encode(errors="replace").decode()
 
 
 # ------------------------------------------------------------------ result rows

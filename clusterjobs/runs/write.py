@@ -99,12 +99,11 @@ def _recorded(folder: pathlib.Path) -> dict[str, str]:
         names = {name: str(value) for name, value in outputs.items()}
     except _DAMAGED:
         return {}
-    return {name: value for name, value in names.items() if _is_file_name(name)}
-
-
-def _is_file_name(name: str) -> bool:
-    """Whether it is a plain file name: a manifest may have been edited."""
-    return name == pathlib.Path(name).name and name not in ("", "..") and name.isprintable()
+    return {  # plain file names alone: a manifest may have been edited
+        name: value
+        for name, value in names.items()
+        if name == pathlib.Path(name).name and name not in ("", "..") and name.isprintable()
+    }
 
 
 def _read(path: pathlib.Path) -> bytes | None:

@@ -312,7 +312,9 @@ def _demands(rule: Rule) -> Iterator[str]:
     if rule.limits:
         yield "at most " + ", ".join(_limits(rule.limits))
     if rule.images:
-        yield from _images(rule.images)
+        for word, names in (("allow", rule.images.allow), ("forbid", rule.images.forbid)):
+            if names:
+                yield f"{word} images {', '.join(names)}"
     if rule.preflight is not None:
         checks = f": {', '.join(rule.preflight)}" if rule.preflight else ""
         yield f"require the preflight{checks}"
@@ -330,12 +332,6 @@ def _limits(limits: Limits) -> Iterator[str]:
             yield f"{amount:,.6g} {unit}"
     if limits.time is not None:
         yield f"time {limits.time}"
-
-
-def _images(images: Images) -> Iterator[str]:
-    for word, names in (("allow", images.allow), ("forbid", images.forbid)):
-        if names:
-            yield f"{word} images {', '.join(names)}"
 
 
 # ------------------------------------------------------------------ policy example

@@ -258,7 +258,11 @@ def _violations(rule: Rule, job: JobValues) -> Iterator[_Violation]:
         for path in job.missing(key):
             yield _Violation(path, f"{path[-1]} is missing: add `{_as_yaml(path)}`", at_key=True)
     for key, allowed in rule.allow.items():
-        yield from _check_allowed(key, allowed, job)
+        for path, value in job.values(key):
+            if not _match(allowed, [value]):
+                meant = nearest(value, allowed)
+                hint = f"; did you mean {meant}?" if meant else ""
+                yield _Violation(path, f"{value!r} is not one of: {_list(allowed)}{hint}")
     if isinstance(rule.forbid, Mapping):
         for key, forbidden in rule.forbid.items():
             yield from _check_forbidden(key, forbidden, job)
@@ -281,14 +285,6 @@ def _as_yaml(path: Path) -> str:
     for step in reversed([one for one in path if isinstance(one, str)]):
         text = f"{step}: {{{text}}}" if text != "..." else f"{step}: ..."
     return text
-
-
-def _check_allowed(key: str, allowed: tuple[str, ...], job: JobValues) -> Iterator[_Violation]:
-    for path, value in job.values(key):
-        if not _match(allowed, [value]):
-            meant = nearest(value, allowed)
-            hint = f"; did you mean {meant}?" if meant else ""
-            yield _Violation(path, f"{value!r} is not one of: {_list(allowed)}{hint}")
 
 
 def _check_forbidden(key: str, forbidden: tuple[str, ...], job: JobValues) -> Iterator[_Violation]:

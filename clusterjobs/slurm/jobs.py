@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from clusterjobs.slurm.queue import ENDED
+
 _WORDS = {
     "None": "the scheduler has not considered it yet",
     "Resources": "no nodes are free yet",
@@ -112,7 +114,9 @@ def in_words(reason: str, dependency: str = "", specs: Mapping[str, str] = {}) -
     `dependency`: of the job, `afterok:12_*(unfulfilled)`. `specs`: of the jobs that it needs, by
     their ids, as far as they are known.
     """
-    words = _WORDS.get(reason) or _sentence(reason) or _limit(reason)
+    text = reason.lower().replace("_", " ").strip("()")
+    sentence = next((said for start, said in _SENTENCES.items() if text.startswith(start)), "")
+    words = _WORDS.get(reason) or sentence or _limit(reason)
     if reason == "Dependency" and (jobs := list(dict.fromkeys(_JOBS.findall(dependency)))):
         words = f"{words}: {', '.join(jobs)}"
         found = [specs.get(job) or specs.get(job.partition("_")[0]) for job in jobs]
@@ -121,11 +125,6 @@ def in_words(reason: str, dependency: str = "", specs: Mapping[str, str] = {}) -
             named = (f"{spec} (job {job})" if spec else f"job {job}" for job, spec in pairs)
             words = f"needs {', '.join(named)}"
     return f"{words} ({reason})" if words else reason
-
-
-def _sentence(reason: str) -> str:
-    text = reason.lower().replace("_", " ").strip("()")
-    return next((said for start, said in _SENTENCES.items() if text.startswith(start)), "")
 
 
 def _limit(reason: str) -> str:
@@ -141,24 +140,6 @@ def _limit(reason: str) -> str:
 # ------------------------------------------------------------------ jobs
 #
 # Parses the output of `scontrol show job`.
-#
-# Pure functions.
-
-
-# Slurm's final base states. A requeued job is PENDING again.
-ENDED = frozenset(
-    {
-        "BOOT_FAIL",
-        "CANCELLED",
-        "COMPLETED",
-        "DEADLINE",
-        "FAILED",
-        "NODE_FAIL",
-        "OUT_OF_MEMORY",
-        "PREEMPTED",
-        "TIMEOUT",
-    }
-)
 
 
 @dataclass(frozen=True)

@@ -96,14 +96,14 @@ def known_jobs() -> tuple[Queued, ...] | None:
     Slurm knows jobs that have ended, too, by default for 5 minutes (MinJobAge).
     """
     rows = _squeue(_COLUMNS.values(), "--states=all")
-    return None if rows is None else tuple(map(_queued, rows))
-
-
-def _queued(row: list[str]) -> Queued:
-    cells = dict(zip(_COLUMNS, row, strict=True))
-    cells |= {key: "" for key, cell in cells.items() if cell in _NOTHING and key != "name"}
-    user_id = int(cells.pop("user_id"))
-    return Queued(user_id=user_id, **cells)
+    if rows is None:
+        return None
+    jobs = []
+    for row in rows:
+        cells = dict(zip(_COLUMNS, row, strict=True))
+        cells |= {key: "" for key, cell in cells.items() if cell in _NOTHING and key != "name"}
+        jobs.append(Queued(user_id=int(cells.pop("user_id")), **cells))
+    return tuple(jobs)
 
 
 def ended_jobs(name: str) -> dict[str, str]:
@@ -119,7 +119,7 @@ def ended_jobs(name: str) -> dict[str, str]:
     }
 
 
-# Slurm's final states.
+# Slurm's final base states. A requeued job is PENDING again.
 ENDED = frozenset(
     (
         *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL"),
@@ -153,8 +153,11 @@ def _squeue(columns: Iterable[str], *options: str) -> list[list[str]] | None:
         *options,
         f"--format={row_mark}{mark.join(columns)}",
     ]
+    # without the variables that filter what squeue prints, or change how it prints times
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("SQUEUE_")}
+    environment["SLURM_TIME_FORMAT"] = "standard"
     try:
-        done = subprocess.run(asked, env=_environment(), capture_output=True, check=False)
+        done = subprocess.run(asked, env=environment, capture_output=True, check=False)
     except FileNotFoundError:
         return None
     if done.returncode:
@@ -166,12 +169,6 @@ def _squeue(columns: Iterable[str], *options: str) -> list[list[str]] | None:
         # else a queue that cannot be read would look empty, and points would be started twice
         raise _refused("squeue", f"its output cannot be read: {before[:200].strip() or 'a row'}")
     return cells
-
-
-def _environment() -> dict[str, str]:
-    """Without the variables that filter what squeue prints, or change how it prints times."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("SQUEUE_")}
-    return {**kept, "SLURM_TIME_FORMAT": "standard"}
 
 
 def _refused(program: str, said: str) -> InputError:

@@ -20,7 +20,8 @@ def set_value(text: str, file: str, path: Path, value: Any) -> str:
         return text[:start] + scalar(value) + text[end:]
     rest = path[len(known) :]
     if known and _value(document.value, known) is None:
-        return _fill(document, known, rest, value)
+        start, end = document.span(known)
+        return f"{document.text[:start]} {{{_flow(rest, value)}}}{document.text[end:]}"
     return _add(document, known, rest, value)
 
 
@@ -55,12 +56,6 @@ def _flow(rest: Path, value: Any) -> str:
     for key in reversed(rest[:-1]):
         text = f"{key}: {{{text}}}"
     return text
-
-
-def _fill(document: Document, known: Path, rest: Path, value: Any) -> str:
-    """A key without a value gets a mapping."""
-    start, end = document.span(known)
-    return f"{document.text[:start]} {{{_flow(rest, value)}}}{document.text[end:]}"
 
 
 def _add(document: Document, known: Path, rest: Path, value: Any) -> str:

@@ -156,7 +156,16 @@ def load_config(source: str, file: str) -> Document:
         return load(source, file, rules="1.1")
     except InputError as error:
         masked = mask_placeholders(source)
-        if problems := _unquoted_site_values(source, file):
+        problems = [
+            Problem(
+                "YAML takes {{ }} without quotes for a mapping",
+                _location(source, file, index, len(value)),
+                hint=f'quote it: "{value}"',
+            )
+            for index, value in bare_references(source)
+            if re.match(r"\{\{\s*site\.", value)
+        ]
+        if problems:
             raise InputError(problems) from None
         if masked == source:
             raise
@@ -172,18 +181,6 @@ def _load_masked(masked: str, source: str, file: str, error: InputError) -> Docu
         return dataclasses.replace(load(masked, file, rules="1.1"), text=source)
     except InputError:
         raise error from None
-
-
-def _unquoted_site_values(source: str, file: str) -> list[Problem]:
-    return [
-        Problem(
-            "YAML takes {{ }} without quotes for a mapping",
-            _location(source, file, index, len(value)),
-            hint=f'quote it: "{value}"',
-        )
-        for index, value in bare_references(source)
-        if re.match(r"\{\{\s*site\.", value)
-    ]
 
 
 def find_config(document: Document) -> Path:

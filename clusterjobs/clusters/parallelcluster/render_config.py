@@ -197,7 +197,7 @@ def _new_key(
     if _opens(document.text, start, "{"):
         text = _before_bracket(document.text, end, f"{key}: [{_flow(entry)}]")
         return _with_comment(text, start, comment)
-    indent = _indent(document.text, start)
+    indent = " " * (start - (document.text.rfind("\n", 0, start) + 1))
     lines = [f"{indent}{key}:", *_block(entry, indent + "  ")]
     return _after_line(document.text, _end_of_last(document, parent), indent, comment, lines)
 
@@ -227,10 +227,6 @@ def _opens(text: str, start: int, brackets: str) -> bool:
     """Whether a flow collection starts there, after its anchor and tag."""
     found = _PROPERTIES.match(text, start)
     return text[found.end() if found else start] in brackets
-
-
-def _indent(text: str, index: int) -> str:
-    return " " * (index - (text.rfind("\n", 0, index) + 1))
 
 
 def _end_of_last(document: Document, path: Path) -> int:
@@ -412,7 +408,10 @@ def _replacement(written: str, value: Scalar) -> str:
 def dump_scalar(value: Scalar) -> str:
     """One line of YAML 1.1 that is read back as exactly this value, in block and flow style."""
     if isinstance(value, str):
-        return value if _needs_no_quotes(value) else _quoted(value)
+        if _needs_no_quotes(value):
+            return value
+        dumped: str = yaml.dump(value, default_style='"', width=float("inf"), allow_unicode=True)
+        return dumped.rstrip("\n")
     if isinstance(value, float):
         return yaml.safe_dump(float(value)).split("\n")[0]
     if isinstance(value, bool):
@@ -423,11 +422,6 @@ def dump_scalar(value: Scalar) -> str:
 def _needs_no_quotes(text: str) -> bool:
     """Words such as `yes` and `null` look plain, but are not text in YAML 1.1."""
     return bool(_PLAIN.fullmatch(text)) and load(text, "", rules="1.1").value == text
-
-
-def _quoted(text: str) -> str:
-    dumped: str = yaml.dump(text, default_style='"', width=float("inf"), allow_unicode=True)
-    return dumped.rstrip("\n")
 
 
 def _assert_same_data(text: str, file: str, expected: Any) -> None:

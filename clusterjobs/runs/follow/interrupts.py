@@ -45,14 +45,10 @@ def postponed_interrupts(say: Callable[[], None]) -> Iterator[None]:
         for number, handler in previous.items():
             signal.signal(number, handler)
     if note.number is not None:
-        _end(note.number, previous[signal.Signals(note.number)])
-
-
-def _end(number: int, handler: object) -> None:
-    """Pass it to the block around this one, or else stop."""
-    if not isinstance(handler, _Note):
-        raise KeyboardInterrupt
-    handler.number = handler.number or number
+        around = previous[signal.Signals(note.number)]
+        if not isinstance(around, _Note):
+            raise KeyboardInterrupt
+        around.number = around.number or note.number
 
 
 # ------------------------------------------------------------------ leave running

@@ -73,7 +73,8 @@ class PolledQueue:
 
 
 COMPLETED = 0
-_CANCELLED, _TIMEOUT, _UNKNOWN = 143, 124, 1  # as in the records of attempts
+_UNKNOWN, _CANCELLED = 1, 143  # as in the records of attempts
+_EXIT_CODES = {"COMPLETED": COMPLETED, "CANCELLED": _CANCELLED, "TIMEOUT": 124}
 
 
 class JobEnd(NamedTuple):
@@ -104,7 +105,7 @@ def job_end(folder: pathlib.Path | None, job: Queued | None) -> JobEnd:
         code = _CANCELLED if state == "CANCELLED" else _UNKNOWN
         return JobEnd(state.lower() or NO_RECORD, code, missing[0].number, missing[0].number)
     if not attempts:
-        return JobEnd(state.lower() or "unknown", _exit_code(state))
+        return JobEnd(state.lower() or "unknown", _EXIT_CODES.get(state, _UNKNOWN))
     last = attempts[-1]
     if state == "CANCELLED" and last.reason != "completed":  # perhaps before its next attempt
         return JobEnd("cancelled", _CANCELLED, last.number)
@@ -112,11 +113,6 @@ def job_end(folder: pathlib.Path | None, job: Queued | None) -> JobEnd:
     if last.reason != "completed":
         code = code or _UNKNOWN
     return JobEnd(last.reason, code, last.number)
-
-
-def _exit_code(state: str) -> int:
-    codes = {"COMPLETED": COMPLETED, "CANCELLED": _CANCELLED, "TIMEOUT": _TIMEOUT}
-    return codes.get(state, _UNKNOWN)
 
 
 # ------------------------------------------------------------------ log printer

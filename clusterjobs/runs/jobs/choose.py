@@ -63,7 +63,11 @@ def one_point(text: str, points: Mapping[str, int]) -> str:
     if text in points:
         return text
     if text.isdecimal():
-        if at := [name for name, index in points.items() if _has_number(name, index, text)]:
+        if at := [
+            name
+            for name, index in points.items()
+            if (index == int(text) if len(text) < _DIGITS_OF_DIGEST else name.endswith(f"-{text}"))
+        ]:
             return at[-1]  # the newest: the spec may have been changed
         raise InputError([_unknown(text, points)])
     found = [name for name in points if text and (text in name or fnmatchcase(name, text))]
@@ -76,12 +80,6 @@ def one_point(text: str, points: Mapping[str, int]) -> str:
         f"{text!r} is a part of several points' names",
         hint=f"one of {', '.join(found[:_MOST_SHOWN])}{more}",
     )
-
-
-def _has_number(name: str, index: int, number: str) -> bool:
-    if len(number) < _DIGITS_OF_DIGEST:
-        return index == int(number)
-    return name.endswith(f"-{number}")
 
 
 def _matches(pattern: str, points: Mapping[str, int]) -> Iterator[tuple[list[str], Problem]]:
@@ -242,7 +240,11 @@ def _of_sweep(sweep: SweepJobs, words: Sequence[str], known: Sequence[Queued]) -
         if not chosen.intersection(points) or not (patterns or _is_own(job)):
             continue
         if others := [name for name in points if name not in chosen]:
-            raise _shared(job, chosen.intersection(points), others)
+            raise one_problem(
+                f"job {job.shown_id} runs {', '.join(sorted(chosen.intersection(points)))}, and on "
+                f"the same node also {', '.join(others)}",
+                hint="a job is cancelled as a whole: name all of its points",
+            )
         yield Chosen(job.shown_id, (job,), tuple(points))
     for name in states if patterns else ():
         if name in chosen and states[name].state not in (PENDING, RUNNING):
@@ -274,14 +276,6 @@ def _running_in(
         if state.state in (PENDING, RUNNING) and state.job_id in queued:
             points.setdefault(state.job_id, []).append(name)
     yield from ((queued[job_id], names) for job_id, names in points.items())
-
-
-def _shared(job: Queued, chosen: Iterable[str], others: Sequence[str]) -> InputError:
-    return one_problem(
-        f"job {job.shown_id} runs {', '.join(sorted(chosen))}, and on the same node also "
-        f"{', '.join(others)}",
-        hint="a job is cancelled as a whole: name all of its points",
-    )
 
 
 def _is_own(job: Queued) -> bool:

@@ -162,27 +162,21 @@ def _queued_tasks(
             commented.append((job.array_id or job_id, job.comment))
     found: dict[str, _Task] = {}
     for one in submissions:
-        array = str(one.job_id) if one.job_id is not None else _by_comment(one, commented)
+        if one.job_id is not None:
+            array = str(one.job_id)
+        else:  # perhaps it was submitted, and not recorded
+            array = next((job_id for job_id, said in commented if one.comment in said), "")
         for key, name in one.points.items():
             index, dot, _ = key.partition(".")
             task = tasks.get((array, index))
-            if task and not _is_of_another(task.job, one):
+            # Another `submit` may have made it: a new cluster counts its jobs from 1, too.
+            if task and (one.comment in task.job.comment or not has_token(task.job.comment)):
                 found[digest_of(name)] = task._replace(is_packed=bool(dot))
     return found
 
 
-def _is_of_another(job: QueuedJob, submission: Submission) -> bool:
-    """Whether another `submit` made it: a new cluster counts its jobs from 1, too."""
-    return has_token(job.comment) and submission.comment not in job.comment
-
-
 def _is_task_of(task: _Task | None, submission: Submission) -> bool:
     return task is not None and (task.job.array_id or task.job_id) == str(submission.job_id)
-
-
-def _by_comment(intent: Submission, commented: Iterable[tuple[str, str]]) -> str:
-    """The id of a submitted job that was not recorded; "" if there is none."""
-    return next((job_id for job_id, said in commented if intent.comment in said), "")
 
 
 def _in_queue(

@@ -138,7 +138,9 @@ def first_traceback(log: str) -> Traceback | None:
 
     If srun has named the task that failed first, the first one of that task.
     """
-    text = _last_attempt(_LINE_ENDS.sub("\n", _ANSI_CODES.sub("", log)))
+    parts = _ENDED.split(_LINE_ENDS.sub("\n", _ANSI_CODES.sub("", log)))
+    # the last attempt, or the one before it, if that alone has a traceback
+    text = next((part for part in reversed(parts[-2:]) if _START in part), "")
     starts = list(_starts(text))
     if not starts:
         return None
@@ -147,12 +149,6 @@ def first_traceback(log: str) -> Traceback | None:
     at, label = next((one for one in starts if task and task.match(one[1])), starts[0])
     lines = [line[:_LONGEST_LINE] for line in _log_lines(text[at:], label)]
     return Traceback(_rank(label), tuple(lines[-LINES:]))
-
-
-def _last_attempt(text: str) -> str:
-    """The last attempt, or the one before it, if that alone has a traceback."""
-    parts = _ENDED.split(text)
-    return next((part for part in reversed(parts[-2:]) if _START in part), "")
 
 
 def _starts(text: str) -> Iterator[tuple[int, str]]:

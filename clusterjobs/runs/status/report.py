@@ -113,7 +113,17 @@ class Report:
         return {
             "slurm": self.queue.queued is not None,
             "jobs": self.jobs,
-            "sweeps": [self._sweep_data(sweep) for sweep in self.sweeps],
+            "sweeps": [
+                {
+                    "name": sweep.sweep.name,
+                    "spec": sweep.sweep.spec,
+                    "folder": str(sweep.sweep.folder),
+                    "counts": sweep.counts(),
+                    "former_counts": sweep.former_counts(),
+                    "points": self._points(sweep),
+                }
+                for sweep in self.sweeps
+            ],
             "problems": [problem_data(problem) for problem in self.problems],
         }
 
@@ -165,16 +175,6 @@ class Report:
         if former := [one for one in points if not one["in_spec"]]:
             yield "\nno longer in the spec:"
             yield points_table(former, metric)
-
-    def _sweep_data(self, sweep: SweepData) -> dict[str, Any]:
-        return {
-            "name": sweep.sweep.name,
-            "spec": sweep.sweep.spec,
-            "folder": str(sweep.sweep.folder),
-            "counts": sweep.counts(),
-            "former_counts": sweep.former_counts(),
-            "points": self._points(sweep),
-        }
 
     def _points(self, sweep: SweepData) -> list[dict[str, Any]]:
         metric = self._metric(sweep)

@@ -15,6 +15,7 @@ from clusterjobs.slurm.queue import as_ranges
 from clusterjobs.spec.references import as_text
 
 _JOB_HEAD = ("job", "state", "attempts", "step", "last checkpoint", "why")
+_ATTEMPT_KEYS = ("number", "reason", "exit_code", "checkpoint", "seconds", "nodes")
 _ATTEMPT_HEAD = ("attempt", "why it ended", "exit code", "last checkpoint", "seconds", "nodes")
 _DATA_HEAD = ("data", "node", "how it stands")
 _EXPORT_HEAD = ("export", "how it stands")
@@ -43,7 +44,7 @@ def _array(array: str, mark: str, tasks: Sequence[int]) -> str:
 
 def job_details(job: JobData) -> Iterator[str]:
     """A table of its attempts, and of its roles, data and exports if there are any."""
-    yield table([_ATTEMPT_HEAD, *map(_attempt_row, job["attempts"])])
+    yield table([_ATTEMPT_HEAD, *(_cells(one, *_ATTEMPT_KEYS) for one in job["attempts"])])
     if job["roles"]:
         yield table([_ROLE_HEAD, *(_cells(one, *_ROLE_HEAD) for one in job["roles"])])
     if job["data"]:
@@ -163,11 +164,6 @@ def _step(one: Mapping[str, Any]) -> str:
     if one["step"] is None:
         return ""
     return f"{one['step']}/{one['steps']}" if one["steps"] else str(one["step"])
-
-
-def _attempt_row(attempt: Mapping[str, Any]) -> tuple[str, ...]:
-    names = ("number", "reason", "exit_code", "checkpoint", "seconds", "nodes")
-    return _cells(attempt, *names)
 
 
 def _cells(one: Mapping[str, Any], *names: str) -> tuple[str, ...]:

@@ -62,7 +62,12 @@ def _make_below_logs(folder: pathlib.Path, spec: Experiment) -> pathlib.Path:
         raise one_problem(what, path="logs", hint="write a path without these references")
     first = on_this_machine(pathlib.Path(*pathlib.PurePath(written).parts[:2]))
     if first.is_absolute() and not first.is_dir():
-        raise _not_here(written, str(first))
+        lab = "" if local_cluster() else '; in the lab: eval "$(clusterjobs lab env)"'
+        raise one_problem(
+            f"the state of the jobs is in {written}, and there is no {first} here",
+            path="logs",
+            hint=f"submit where the cluster's folders are, for example on its head node{lab}",
+        )
     try:
         for one in (*reversed(folder.parents), folder):
             _make(one)
@@ -100,15 +105,6 @@ def _is_shared(folder: pathlib.Path) -> bool:
     return bool(mode & stat.S_IWGRP and mode & stat.S_ISGID)
 
 
-def _not_here(written: str, first: str) -> InputError:
-    lab = "" if local_cluster() else '; in the lab: eval "$(clusterjobs lab env)"'
-    return one_problem(
-        f"the state of the jobs is in {written}, and there is no {first} here",
-        path="logs",
-        hint=f"submit where the cluster's folders are, for example on its head node{lab}",
-    )
-
-
 LOCK = "submit.lock"
 TIMEOUT = 120.0  # seconds
 _PAUSE = 0.1  # seconds between two tries
@@ -143,17 +139,14 @@ class _Waiting:
 
     def pause(self) -> None:
         if time.monotonic() > self._end:
-            raise self._timeout()
+            raise one_problem(
+                f"{_holder(self._lock)} still holds the lock of this sweep, {self._lock}",
+                hint="wait for it; if nobody is submitting now, remove that file",
+            )
         if not self._said:
             self._say(f"waiting: {_holder(self._lock)} is submitting this sweep")
             self._said = True
         time.sleep(_PAUSE)
-
-    def _timeout(self) -> InputError:
-        return one_problem(
-            f"{_holder(self._lock)} still holds the lock of this sweep, {self._lock}",
-            hint="wait for it; if nobody is submitting now, remove that file",
-        )
 
 
 def _open(path: pathlib.Path) -> BinaryIO:

@@ -118,7 +118,7 @@ def needed_job_id(one: NeedingSpec, need: SpecNeed, index: int) -> Iterator[Need
     """
     job_id, on = need.need.job or "", need.need.on
     logs = logs_folder(one.loaded.spec.logs.path)
-    jobs = [job for job in known_jobs() or () if _is(job, job_id)]
+    jobs = [job for job in known_jobs() or () if job_id in (job.job_id, job.array_id, job.shown_id)]
     if any(not job.has_ended for job in jobs):
         begun = on == "start" and all(job.state != "PENDING" for job in jobs)
         if not begun:
@@ -138,10 +138,6 @@ def needed_job_id(one: NeedingSpec, need: SpecNeed, index: int) -> Iterator[Need
     if not completed and on == "success":
         what, hint = f"job {job_id} did not complete", "run it again, or write on: end"
         raise _problem(need, index, f"{what}: this one would never start", hint)
-
-
-def _is(job: Queued, job_id: str) -> bool:
-    return job_id in (job.job_id, job.array_id, job.shown_id)
 
 
 def _completed(jobs: Sequence[Queued], folder: pathlib.Path) -> bool | None:

@@ -112,22 +112,18 @@ def check_submission(
     """
     if not chosen:
         return
-    _check_room(tasks, seen)
-    if not confirmed:
-        problems = [*_too_many(chosen), *_by_hand(name, states, seen), *_hidden(chosen, seen)]
-        if problems:
-            raise InputError(problems)
-
-
-def _check_room(count: int, seen: Seen) -> None:
     most, queued = seen.limits.max_jobs, len(seen.queued or ())
-    if most and queued + count > most:
+    if most and queued + tasks > most:
         raise one_problem(
-            f"{counted(count, 'task')} are too many: Slurm takes {most:,} jobs at a time "
+            f"{counted(tasks, 'task')} are too many: Slurm takes {most:,} jobs at a time "
             f"(MaxJobCount), and has {queued:,}",
             hint=f"submit a part of them (--points 0-{max(0, most - queued - 1)}), "
             "and the rest when these have ended",
         )
+    if not confirmed:
+        problems = [*_too_many(chosen), *_by_hand(name, states, seen), *_hidden(chosen, seen)]
+        if problems:
+            raise InputError(problems)
 
 
 def _too_many(chosen: Collection[str]) -> Iterator[Problem]:

@@ -92,11 +92,11 @@ def _refusal(said: str, exit_code: int) -> InputError:
 
 def clean(environment: Mapping[str, str]) -> dict[str, str]:
     """The environment without the variables of a job that this shell may be part of."""
-    return {name: value for name, value in environment.items() if not _is_foreign(name)}
-
-
-def _is_foreign(name: str) -> bool:
-    return name not in _KEPT and (name.startswith(_JOBS_OWN) or name in _RANKS_OWN)
+    return {
+        name: value
+        for name, value in environment.items()
+        if name in _KEPT or not (name.startswith(_JOBS_OWN) or name in _RANKS_OWN)
+    }
 
 
 def new_intent(

@@ -73,13 +73,13 @@ NO_SITE = SiteTemplates()
 def site_context(site: SiteTemplates) -> dict[str, Any]:
     """What the insertion points print, and the place of the header's lines about the site."""
     points = {
-        point: [_inserted(one) for one in site.insertions(point)] for point in INSERTION_POINTS
+        point: [
+            {"file": shell.comment(one.file), "code": shell.code((one.text.rstrip("\n"),))}
+            for one in site.insertions(point)
+        ]
+        for point in INSERTION_POINTS
     }
     return {"has_templates": bool(site.files), "used": ShellText(_USED), **points}
-
-
-def _inserted(one: SiteFile) -> dict[str, Any]:
-    return {"file": shell.comment(one.file), "code": shell.code((one.text.rstrip("\n"),))}
 
 
 _USED = "# \0"  # no other text has this character
@@ -140,12 +140,11 @@ def syntax_problem(file: SiteFile, error: jinja2.TemplateSyntaxError) -> Problem
     if "unknown tag" in said:
         hint = "known: block, extends, for, if, include, raw, with, and the ends of them"
     return Problem(
-        f"not a template: {_lower(said)}", _complaint(file, error.lineno, said), "", hint
+        f"not a template: {said[:1].lower()}{said[1:].rstrip('.')}",
+        _complaint(file, error.lineno, said),
+        "",
+        hint,
     )
-
-
-def _lower(said: str) -> str:
-    return said[:1].lower() + said[1:].rstrip(".")
 
 
 def _complaint(file: SiteFile, line: int, said: str) -> Location:
