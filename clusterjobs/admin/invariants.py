@@ -1,7 +1,7 @@
 """What every job script has to keep, whatever a site changes in the templates, and why.
 
-Each invariant compares a script with the one of the packaged templates. It reads text alone: the
-lines of a site are never run to check them.
+Each invariant compares a script with the one of the packaged templates. Lines of a
+site are read as text, and never run.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ from clusterjobs import resources
 from clusterjobs.script.parts import Line, ScriptParts, code_of, option_of
 from clusterjobs.script.site.templates import SiteFile
 
-# ------------------------------------------------------------------ base
-#
-# What an invariant compares, and how it reports what is broken.
+# ------------------------------------------------------------------ invariants
 
 
 @dataclass(frozen=True)
@@ -106,7 +104,7 @@ def lost(scripts: Scripts) -> Iterator[Broken]:
         yield Broken(what, hint, template="blocks/directives.sh.j2")
 
 
-# ------------------------------------------------------------------ ends
+# ------------------------------------------------------------------ start and end
 #
 # How a script starts the ranks, and how it ends: exit codes, traps, and the call of `main`.
 

@@ -1,6 +1,5 @@
 """Which settings of Slurm enforce the rules of a policy, and which rules have none.
 
-It knows rules and what Slurm can limit. It must not know how a setting is written.
 Source: slurm.conf(5), sacctmgr(1) and job_submit_plugins of Slurm 22.05, 24.11 and 26.05.
 """
 
@@ -222,11 +221,10 @@ def _no_setting(key: str) -> str:
     return f"Slurm does not know {key}"
 
 
-# ------------------------------------------------------------------ policy lines
+# ------------------------------------------------------------------ lines of text
 #
 # The lines of slurm.conf and the sacctmgr commands that enforce a policy, as text.
-#
-# py` says. Only checked names and numbers reach a line; everything else is in comments, without
+# Only checked names and numbers reach a line; everything else is in comments, without
 # control characters.
 
 
@@ -242,9 +240,10 @@ def slurm_lines(settings: Settings) -> str:
     sacctmgr knows no GPUs before slurmctld has tracked them, slurmctld does not start with a QOS
     that does not exist, and without accounts in the database it refuses all jobs.
     """
+    uses_gpus = any("gpu" in name for one in _limits(settings) for name in one)
     parts = {
-        "slurm.conf: restart slurmctld with it, so that the database knows GPUs": _tracked(
-            settings
+        "slurm.conf: restart slurmctld with it, so that the database knows GPUs": (
+            ["AccountingStorageTRES=gres/gpu"] if uses_gpus else []
         ),
         "sacctmgr, a shell script": _commands(settings),
         "slurm.conf": [*_of_cluster(settings), *_partitions(settings)],
@@ -255,11 +254,6 @@ def slurm_lines(settings: Settings) -> str:
 
 
 # ------------------------------------------------------------------ slurm.conf
-
-
-def _tracked(settings: Settings) -> list[str]:
-    uses_gpus = any("gpu" in name for one in _limits(settings) for name in one)
-    return ["AccountingStorageTRES=gres/gpu"] if uses_gpus else []
 
 
 def _limits(settings: Settings) -> list[Mapping[str, int]]:
@@ -316,7 +310,9 @@ def _commands(settings: Settings) -> list[str]:
             lines += [*_about(settings, "queues", name), *_new_qos(_qos("partition", name), tres)]
     for name, limits in settings.users.items():
         lines += _about(settings, "users", name)
-        lines.append(f"sacctmgr -i modify user where {_word(f'name={name}')} set {_all(limits)}")
+        lines.append(
+            f"sacctmgr -i modify user where {shlex.quote(f'name={name}')} set {_all(limits)}"
+        )
     for name, limits in settings.groups.items():
         lines += [*_about(settings, "groups", name), *_group(name, limits)]
     return lines
@@ -327,7 +323,7 @@ def _group(name: str, limits: Mapping[str, int]) -> Iterator[str]:
     yield from _new_qos(qos, _all(limits))
     yield "# Slurm's database knows no Unix groups: each member gets the QOS, and no other one."
     yield "# getent does not list those whose primary group it is: add them."
-    yield f"for user in $(getent group {_word(name)} | cut -d: -f4 | tr , ' '); do"
+    yield f"for user in $(getent group {shlex.quote(name)} | cut -d: -f4 | tr , ' '); do"
     yield f'  sacctmgr -i modify user where name="$user" set qos={qos} defaultqos={qos}'
     yield "done"
 
@@ -386,7 +382,3 @@ def _origin(rule: SiteRule) -> str:
 def _comment(text: str) -> str:
     """A comment in one line; a backslash at its end would continue a line of slurm.conf."""
     return "# " + "".join(c if c.isprintable() and c != "\\" else "?" for c in text)
-
-
-def _word(text: str) -> str:
-    return shlex.quote(text)

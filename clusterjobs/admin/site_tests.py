@@ -1,7 +1,4 @@
-"""The tests of a site folder: specs in tests/NAME/, and the files that they are expected to render.
-
-Knows the folders and what is left out of the expected files; it must not know how a test is run.
-"""
+"""The tests of a site folder: specs in tests/NAME/, and the files that they must render."""
 
 from __future__ import annotations
 
@@ -36,9 +33,7 @@ from clusterjobs.version import __version__
 
 # ------------------------------------------------------------------ policy tests
 #
-# Runs a site's policy over the example specs in its tests/, and compares the rules they break.
-#
-# yaml` with `rules.yaml` beside it; it
+# The rules that each spec breaks are compared with the `rules.yaml` beside it.
 
 
 SPEC, RULES = "spec.yaml", "rules.yaml"

@@ -1,7 +1,6 @@
 """Reads all texts of a cluster into one record of what they say.
 
-It knows which reader a text needs, and which text is believed first: Slurm's answers before its
-files, and files before tables for people. It must not run commands or read files.
+Slurm's answers count before its files, and files before tables for people.
 """
 
 from __future__ import annotations
@@ -21,10 +20,7 @@ from clusterjobs.importing.slurm_conf import (
     read_sinfo,
 )
 
-# ------------------------------------------------------------------ recognize
-#
-# Recognizes what a text is by its content: which command of Slurm printed it, or which file it is.
-
+# ------------------------------------------------------------------ the kind of a text
 
 Kind = Literal[
     "scontrol",
@@ -170,8 +166,8 @@ def _add_conf(conf: ConfReader, seen: Seen, problems: list[Problem]) -> None:
 def included_lines(text: Text, include: Include, above: tuple[str, ...] = ()) -> Iterator[Line]:
     """The lines of slurm.conf, with those of the files that it includes in their place."""
     for line in conf_lines(text):
-        word, _, name = line.text.partition(" ")
-        if word.lower() != "include":
+        key, _, name = line.text.partition(" ")
+        if key.lower() != "include":
             yield line
             continue
         other = include(name.strip().strip('"'), line)
@@ -202,11 +198,8 @@ def _read_scontrol(text: Text, seen: Seen) -> None:
 
 def _add_node(node: Node, record: Record, seen: Seen) -> None:
     old, before = seen.nodes.get(node.name), seen.read_at.get(node.name)
-    if (
-        old
-        and before
-        and (old.cpus, old.memory_mib, old.gpus) != (*(node.cpus, node.memory_mib, node.gpus),)
-    ):
+    values = (node.cpus, node.memory_mib, node.gpus)
+    if old and before and (old.cpus, old.memory_mib, old.gpus) != values:
         what = f"the node {node.name} has other values in {before.file}:{before.number}"
         raise record.problem(what, "give the texts of one cluster at a time")
     seen.read_at[node.name] = record.line

@@ -1,7 +1,7 @@
 """Groups nodes that are alike into node types, with a name for each.
 
-It knows which differences make another type: the hardware that a job can see. Features alone make
-none, or each rack would be a type. It must not know how a description is written.
+Nodes are of different types if their hardware, as a job can see it, is different. Features alone
+make no type, or each rack would be one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from clusterjobs.catalog.instances import InstanceType, find_instance_type, gpu_
 from clusterjobs.importing.nodes import Node
 from clusterjobs.importing.records import Gpus
 
-# ------------------------------------------------------------------ instance facts
+# ------------------------------------------------------------------ facts of machine types
 #
 # What EC2 and Google Compute Engine say of a node whose machine type is known.
 #
@@ -37,11 +37,6 @@ class MachineFacts(NamedTuple):
     fabric_interfaces: int | None = None
     network_gbps: float | None = None
     local_disk_gb: int | None = None
-
-
-def machine_type_in(words: Iterable[str]) -> str:
-    """The first word that is a known machine type, as it is written; "" if none is."""
-    return next((word for word in words if machine_facts(word)), "")
 
 
 def machine_facts(name: str) -> MachineFacts | None:
@@ -148,8 +143,9 @@ def node_kinds(nodes: Iterable[Node], partitions: Mapping[str, Sequence[str]]) -
 
 
 def _machine(node: Node, partitions: Sequence[str]) -> str:
-    """EC2's or Google's type: of Slurm, a feature, or HyperPod's partition of that name."""
-    return machine_type_in((node.instance_type, *(node.features or ()), *partitions))
+    """EC2's or Google's type: of Slurm, a feature, or HyperPod's partition name; else ""."""
+    names = (node.instance_type, *(node.features or ()), *partitions)
+    return next((name for name in names if machine_facts(name)), "")
 
 
 def _hardware(node: Node) -> tuple[object, ...]:
@@ -258,8 +254,7 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.+]+")
 def _named(kinds: list[NodeKind]) -> list[NodeKind]:
     """Each with a name of its own, made longer only by what differs between equal names."""
     names = [_base(kind) for kind in kinds]
-    for part_of in (_gpu_memory_part, _gpus_part, _cpus_part, _memory_part):
-        parts = [part_of(kind) for kind in kinds]
+    for parts in zip(*map(_name_parts, kinds), strict=True):
         longer = list(names)
         for index, name in enumerate(names):
             same = [parts[other] for other, one in enumerate(names) if one == name]
@@ -287,17 +282,11 @@ def _base(kind: NodeKind) -> str:
     return _NOT_IN_NAMES.sub("-", text).strip("-.") or "gpu"
 
 
-def _gpu_memory_part(kind: NodeKind) -> str:
-    return f"{kind.gpu_memory:.0f}gb" if kind.gpu_memory else ""
-
-
-def _gpus_part(kind: NodeKind) -> str:
-    return f"x{sum(one.number for one in kind.gpus)}" if kind.gpus else ""
-
-
-def _cpus_part(kind: NodeKind) -> str:
-    return f"{kind.cpus}c" if kind.cpus else ""
-
-
-def _memory_part(kind: NodeKind) -> str:
-    return f"{round(kind.memory_mib / 1000)}g" if kind.memory_mib else ""
+def _name_parts(kind: NodeKind) -> tuple[str, ...]:
+    """What a name can be made longer by, in this order; "" if it is unknown."""
+    return (
+        f"{kind.gpu_memory:.0f}gb" if kind.gpu_memory else "",
+        f"x{sum(one.number for one in kind.gpus)}" if kind.gpus else "",
+        f"{kind.cpus}c" if kind.cpus else "",
+        f"{round(kind.memory_mib / 1000)}g" if kind.memory_mib else "",
+    )

@@ -1,7 +1,4 @@
-"""Reads nodes and partitions from the records of `scontrol show`.
-
-It knows scontrol's keys (Slurm 20.02 to 25.11). It must not know how nodes are grouped.
-"""
+"""Reads nodes and partitions from the records of `scontrol show` (Slurm 20.02 to 25.11)."""
 
 from __future__ import annotations
 
@@ -13,9 +10,7 @@ from typing import Any
 
 from clusterjobs.importing.records import Gpus, HostlistError, Line, Record, expand, gpus_of
 
-# ------------------------------------------------------------------ seen
-#
-# What the texts of a cluster say: its nodes, partitions and settings, before they are grouped.
+# ------------------------------------------------------------------ what the texts of a cluster say
 #
 # None is unknown.
 
@@ -147,11 +142,11 @@ def node_of(record: Record) -> Node:
         memory_mib=memory_of(record),
         gpus=gpus_in(record),
         # ActiveFeatures may lack those of a node that is powered down
-        features=words(record.get("AvailableFeatures", "Features", "ActiveFeatures")),
+        features=split_list(record.get("AvailableFeatures", "Features", "ActiveFeatures")),
         instance_type=record.get("InstanceType") or "",
         temporary_mb=record.number("TmpDisk") or None,
         states=states_of(record.get("State") or ""),
-        partitions=words(record.get("Partitions")),
+        partitions=split_list(record.get("Partitions")),
         version=record.get("Version") or "",
     )
 
@@ -181,8 +176,8 @@ def states_of(text: str) -> tuple[str, ...]:
     return (*re.findall(r"[A-Z_]+", state), *more)
 
 
-def words(text: str | None) -> tuple[str, ...]:
-    """The words between commas."""
+def split_list(text: str | None) -> tuple[str, ...]:
+    """The items between commas or blanks."""
     return tuple(part for part in re.split(r"[,\s]+", text or "") if part)
 
 
@@ -196,7 +191,7 @@ def partition_of(record: Record) -> Partition:
         if record.get(key) is None:
             what = f"the partition {name[:60]} has no {key}"
             raise record.problem(what, _CUT_OFF.replace("node", "partition"))
-    totals = dict(part.partition("=")[::2] for part in words(record.get("TRES")))
+    totals = dict(part.partition("=")[::2] for part in split_list(record.get("TRES")))
     return Partition(
         name=name,
         nodes=nodes_in(record),

@@ -1,6 +1,6 @@
 """What a probe of a node has found, and how it completes what Slurm says of the node's type.
 
-It knows the keys that node/probe/probe.py prints. It must not run jobs.
+The program that runs on the node is node/probe/probe.py.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from clusterjobs.importing.nodes import Node, Partition, Seen
 from clusterjobs.importing.records import Text
 from clusterjobs.importing.yaml_lines import Lines, scalar
 
-# ------------------------------------------------------------------ mounts
+# ------------------------------------------------------------------ shared file systems
 #
-# Finds the shared file systems in /proc/mounts, in the output of mount, and in /etc/exports.
+# They are in /proc/mounts, in the output of mount, and in /etc/exports.
 
 
 # The types of Linux (or of FUSE) for file systems that several nodes share. VAST and Isilon are

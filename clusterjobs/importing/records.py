@@ -1,6 +1,6 @@
 """Splits `scontrol show node|partition` and the lines of slurm.conf into keys and values.
 
-It knows the two forms of text, and that values may have blanks. It must not know what a key means.
+Values may have blanks.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Record(NamedTuple):
     line: Line
 
     def get(self, *keys: str) -> str | None:
-        """The value of the first key that it has; None for Slurm's words for "no value"."""
+        """The value of the first key that it has; None if it means "no value"."""
         for key in keys:
             if (value := self.values.get(key.lower())) is not None:
                 return None if value in _NOTHING else value
@@ -150,7 +150,7 @@ def conf_record(line: Line) -> Record:
 
 # ------------------------------------------------------------------ hostlist
 #
-# Expands Slurm's lists of nodes: `a[01-10,12]b[1-2]`. It knows nothing else of nodes.
+# Slurm's lists of nodes: `a[01-10,12]b[1-2]`.
 
 
 MAX_NODES = 200_000
@@ -212,7 +212,7 @@ def _numbers(text: str) -> list[str]:
 
 # ------------------------------------------------------------------ gres
 #
-# Reads the GPUs in Slurm's generic resources: `gpu:a100:8(S:0-1)`. It knows that form alone.
+# The GPUs in Slurm's generic resources: `gpu:a100:8(S:0-1)`.
 
 
 class Gpus(NamedTuple):

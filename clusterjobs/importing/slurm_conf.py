@@ -1,7 +1,7 @@
-"""Reads slurm.conf and gres.conf: nodes, partitions, node sets and settings.
+"""Reads slurm.conf and gres.conf, and the tables of sinfo and `sacctmgr show assoc`.
 
-It knows their keys and DEFAULT lines (slurm.conf(5), gres.conf(5)). Lines that they include are
-given in their place. It must not read files.
+The files are described in slurm.conf(5) and gres.conf(5). Lines that they include are given in
+their place.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from clusterjobs.importing.nodes import (
     Node,
     Partition,
     Seen,
+    split_list,
     states_of,
-    words,
 )
 from clusterjobs.importing.records import (
     HostlistError,
@@ -139,7 +139,7 @@ def _node(record: Record) -> Node:
         threads_per_core=threads or (1 if cpus else None),
         memory_mib=fields.memory_of(record),
         gpus=fields.gpus_in(record),
-        features=fields.words(record.get("Feature", "Features")),
+        features=fields.split_list(record.get("Feature", "Features")),
         instance_type=record.get("InstanceType") or "",
         temporary_mb=record.number("TmpDisk") or None,
         states=fields.states_of(record.get("State") or ""),
@@ -192,9 +192,7 @@ def read_gres_conf(lines: Iterable[Line], seen: Seen, problems: list[Problem]) -
                 seen.nodes[name] = dataclasses.replace(node, model=node.model or model)
 
 
-# ------------------------------------------------------------------ tables
-#
-# Reads tables that Slurm's commands print for people: sinfo and `sacctmgr show assoc`.
+# ------------------------------------------------------------------ sinfo
 
 
 # sinfo(1), --format and --long: the headers of columns that say something of nodes
@@ -272,7 +270,7 @@ def _sinfo_node(row: dict[str, str], line: Line) -> Node:
         threads_per_core=int(shape[3]) if shape else None,
         memory_mib=_number(row.get("MEMORY")),
         gpus=gpus,
-        features=None if features is None else words("" if features in _NOTHING else features),
+        features=None if features is None else split_list("" if features in _NOTHING else features),
         temporary_mb=_number(row.get("TMP_DISK")),
         states=states_of(row.get("STATE", "")),
     )
@@ -303,7 +301,9 @@ def read_associations(text: Text, seen: Seen) -> None:
     table = [dict(zip(header, row, strict=False)) for row in rows[1:]]
     seen.accounts = _distinct(row.get("ACCOUNT", "") for row in table)
     columns = ("DEF QOS", "DEFAULTQOS", "QOS")
-    seen.qos = _distinct(one for row in table for key in columns for one in words(row.get(key)))
+    seen.qos = _distinct(
+        one for row in table for key in columns for one in split_list(row.get(key))
+    )
 
 
 def _distinct(names: object) -> tuple[str, ...]:

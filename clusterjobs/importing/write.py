@@ -1,7 +1,6 @@
 """Writes the description of a Slurm cluster, with a comment where a value needs one.
 
-It knows the keys of a description, what each decides, and where a value came from. What no text
-said stands as a commented line. It must not read the texts of Slurm.
+A key whose value no text said is a commented line.
 """
 
 from __future__ import annotations
@@ -21,9 +20,7 @@ from clusterjobs.importing.probe import Candidate, candidates, probe_of
 from clusterjobs.importing.write_types import write_type
 from clusterjobs.importing.yaml_lines import Lines, flow_list, flow_mapping, scalar
 
-# ------------------------------------------------------------------ settings
-#
-# Writes the keys at the top of a description: the cluster's name, Slurm's version, what is shared.
+# ------------------------------------------------------------------ keys at the top
 
 
 _MAX_LISTED = 50
@@ -58,15 +55,6 @@ def write_top(
     _write_names(lines, "qos", seen.qos, "names for --qos; others cause a warning")
 
 
-def is_linear(seen: Seen) -> bool:
-    return "linear" in seen.settings.get("selecttype", "")
-
-
-def tmp_folder(seen: Seen) -> str:
-    """TmpFS, where it is known and not Slurm's default."""
-    return seen.settings.get("tmpfs", "")
-
-
 def _write_version(lines: Lines, seen: Seen) -> None:
     version = seen.settings.get("slurm_version", "")
     if valid.is_version(version):
@@ -93,14 +81,9 @@ def _write_scheduling(lines: Lines, seen: Seen) -> None:
         has = "MEMORY" in parameters
         lines.key("memory_scheduling", scalar(has), f"SelectTypeParameters={parameters or 'NONE'}")
     # sbatch(1): --gpus-per-node and the like need select/cons_tres
-    if kind and "cons_tres" not in kind:
-        why = f"SelectType={kind} refuses --gpus-per-node"
-        if _has_gpus(seen):
-            lines.key("request_gpus", "gres", why)
-
-
-def _has_gpus(seen: Seen) -> bool:
-    return any(node.gpus for node in seen.nodes.values())
+    has_gpus = any(node.gpus for node in seen.nodes.values())
+    if kind and "cons_tres" not in kind and has_gpus:
+        lines.key("request_gpus", "gres", f"SelectType={kind} refuses --gpus-per-node")
 
 
 def _write_programs(lines: Lines, seen: Seen) -> None:
@@ -160,25 +143,22 @@ def description_text(seen: Seen, wanted: Sequence[str], how: str, name: str = ""
     lines.blank()
     lines.key("node_types")
     for kind in kinds:
-        write_type(lines, kind, tmp_folder(seen), probe_of(kind, seen))
+        write_type(lines, kind, seen.settings.get("tmpfs", ""), probe_of(kind, seen))
     lines.blank()
     lines.key("partitions")
     for key, one in used.items():
         _write_partition(lines, one, kinds, set(members[key]), seen)
     unused = [key for key in partitions if key not in used]
     empty = [f"the partition {key} is left out: it has no nodes" for key in unused]
-    _write_notes(lines, [*left_out, *empty, *seen.notes])
-    if not used:
-        hint = "clusters import needs scontrol --oneliner show node, or slurm.conf"
-        raise one_problem("no partition has a node that is described", hint=hint)
-    return lines.text()
-
-
-def _write_notes(lines: Lines, notes: Sequence[str]) -> None:
+    notes = [*left_out, *empty, *seen.notes]
     if notes:
         lines.blank()
     for note in notes:
         lines.comment(note)
+    if not used:
+        hint = "clusters import needs scontrol --oneliner show node, or slurm.conf"
+        raise one_problem("no partition has a node that is described", hint=hint)
+    return lines.text()
 
 
 def nodes_to_probe(seen: Seen, wanted: Sequence[str]) -> list[Candidate]:
@@ -202,7 +182,8 @@ def _kinds(
         key: [node.name for node in nodes.values() if _belongs(node, one)]
         for key, one in partitions.items()
     }
-    return node_kinds((nodes[one] for one in _in_use(nodes, members)), members), members
+    used = {name for names in members.values() for name in names}
+    return node_kinds((node for name, node in nodes.items() if name in used), members), members
 
 
 def _chosen(seen: Seen, wanted: Sequence[str]) -> tuple[dict[str, Partition], list[str]]:
@@ -262,11 +243,6 @@ def _belongs(node: Node, partition: Partition) -> bool:
     return node.name in partition.members
 
 
-def _in_use(nodes: dict[str, Node], members: dict[str, list[str]]) -> list[str]:
-    used = {name for names in members.values() for name in names}
-    return [name for name in nodes if name in used]
-
-
 # ------------------------------------------------------------------ partitions
 
 _LONGEST = 80  # a list of accounts can have hundreds
@@ -293,7 +269,7 @@ def _write_partition(
         lines.missing("max_time", '"1-00:00:00"', "decides which time limits are refused", depth=2)
     if one.max_nodes:
         lines.key("max_nodes", str(one.max_nodes), depth=2)
-    if is_linear(seen):
+    if "linear" in seen.settings.get("selecttype", ""):
         lines.key("exclusive", "true", "SelectType=select/linear allocates whole nodes", depth=2)
     elif one.exclusive:
         lines.key("exclusive", "true", depth=2)

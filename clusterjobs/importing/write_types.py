@@ -1,7 +1,4 @@
-"""Writes one node type of a description: Slurm's numbers, and what EC2 or Google say beside them.
-
-It knows the keys of a node type, and what each decides.
-"""
+"""Writes one node type of a description: Slurm's numbers, and what EC2 or Google say."""
 
 from __future__ import annotations
 

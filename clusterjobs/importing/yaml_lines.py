@@ -1,4 +1,4 @@
-"""Writes lines of YAML with comments. It knows quoting alone, and no key."""
+"""Writes lines of YAML with comments, and says which values a description accepts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from clusterjobs.clusters.described import description as value_types
 from clusterjobs.slurm.options import seconds_of, slurm_time
 
-# Words that no YAML reader takes for a number, a truth value or anything else than text.
+# Text that no YAML reader takes for a number, a truth value or anything else than text.
 _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./+-]*", re.ASCII)
 _NOT_TEXT = frozenset(
     ("true", "false", "yes", "no", "on", "off", "y", "n", "null", "none", "inf", "nan")
@@ -78,9 +78,9 @@ def _one_line(text: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
-# ------------------------------------------------------------------ valid
+# ------------------------------------------------------------------ accepted values
 #
-# Which values a description accepts: names of Slurm that it refuses are left out of an import.
+# Names of Slurm that a description refuses are left out of an import.
 
 
 def is_name(text: str) -> bool:

@@ -1,7 +1,7 @@
 """Downloads and unpacks Debian packages without root: apt and dpkg, and how far they are.
 
 apt verifies what it downloads: a signed Release file has the checksums of the package lists, and
-these have those of the packages. This module must not know which packages are wanted, or why.
+these have those of the packages.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PROGRESS_SECONDS = 2
 
 
 def silent(_: str) -> None:
-    """Print nothing."""
+    """A `Say` that prints nothing."""
 
 
 def output(

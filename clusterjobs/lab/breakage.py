@@ -1,7 +1,6 @@
 """Breaks and repairs nodes of a lab, to test how jobs react.
 
-This module knows init.sh's requests and how Slurm accepts a node again. It must not report a
-failure to Slurm: Slurm has to detect it.
+Failures are not reported to Slurm, which has to detect them.
 """
 
 from __future__ import annotations

@@ -1,21 +1,23 @@
 """`clusterjobs lab`: a temporary, real Slurm cluster on this machine.
 
-This module knows the command line and the output. `lab_selection.py` selects the lab. The package
-clusterjobs.lab is imported only when it is used.
+The modules that start labs are imported only when they are used.
 """
 
 from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from clusterjobs.console.options import output_option, set_option
 from clusterjobs.console.show import print_json
 from clusterjobs.counted import counted
-from clusterjobs.lab.script import options_after_job, script_for
+from clusterjobs.errors import InputError, Problem
+from clusterjobs.lab.folder import LabFolder
 from clusterjobs.lab.selection import (
     existing,
     lab_named,
@@ -27,10 +29,110 @@ from clusterjobs.lab.selection import (
     small_queue_notices,
     state_of,
 )
+from clusterjobs.text import Value
 
-# ------------------------------------------------------------------ lab nodes
+if TYPE_CHECKING:
+    from clusterjobs.sections.plan import Plan
+
+
+# ------------------------------------------------------------------ buckets
 #
-# `clusterjobs lab kill-node` and `start-node`: break and repair nodes of a lab.
+# `buckets/NAME` in the folder of a lab stands for s3://NAME.
+#
+# A link in a shared folder stands for an association of FSx. On the nodes, `stage_lab.py` finds
+# the folders.
+
+
+def bucket_folder(lab: LabFolder, url: str) -> Path:
+    """The folder or file on this machine that stands for `s3://bucket/prefix`."""
+    return lab / "buckets" / url.removeprefix("s3://").rstrip("/")
+
+
+def _bring_buckets(plan: Plan, lab: LabFolder) -> None:
+    """Create what the job exports to, and link the folders that stand for buckets.
+
+    Raises InputError for buckets to be read for which there is nothing in this lab. A folder that
+    exists already is left as it is: its files stand for the bucket's.
+    """
+    missing = []
+    for url in _buckets(one.source for one in plan.staging.data):
+        folder = bucket_folder(lab, url)
+        if not folder.exists():
+            parent, target = shlex.quote(str(folder.parent)), shlex.quote(str(folder))
+            what = f"the lab has no network, and no folder here stands for {url}"
+            hint = f"a few of its files are enough: mkdir -p {parent} && cp -r FILES {target}"
+            missing.append(Problem(what, hint=hint))
+    if missing:
+        raise InputError(dict.fromkeys(missing))
+    exported = [one.bucket_path for one in plan.checkpoints.links]
+    copied = [one.target for one in plan.checkpoints.exports]
+    for url in _buckets([*exported, *copied]):
+        bucket_folder(lab, url).mkdir(parents=True, exist_ok=True)
+    for link in plan.links:
+        here = lab.host_path(link.folder)
+        if here.is_symlink():
+            here.unlink()
+        if not here.exists():
+            here.parent.mkdir(parents=True, exist_ok=True)
+            here.symlink_to(bucket_folder(lab, link.bucket_path))
+
+
+def _buckets(urls: Iterable[Value]) -> list[str]:
+    """The sources in buckets, without those that contain variables of the nodes."""
+    return [url for url in urls if isinstance(url, str) and url.startswith("s3://")]
+
+
+# ------------------------------------------------------------------ the script to submit
+
+
+class OptionsAfterJob(NamedTuple):
+    """The options after JOB: those of `lab run` itself, and `sbatch`'s own in their order.
+
+    -o and --output are sbatch's there.
+    """
+
+    settings: list[str]
+    names: list[str]
+    as_json: bool
+    sbatch: list[str]
+
+
+def options_after_job(arguments: Sequence[str]) -> OptionsAfterJob:
+    """Raises UsageError for an option without its value."""
+    found: dict[str, list[str]] = {"--set": [], "--name": []}
+    others: list[str] = []
+    rest = iter(arguments)
+    for argument in rest:
+        option, equals, value = argument.partition("=")
+        if option not in found:
+            others.append(argument)
+        elif equals or (value := next(rest, "")):
+            found[option].append(value)
+        else:
+            raise click.UsageError(f"{option} needs {'KEY=VALUE' if option == '--set' else 'NAME'}")
+    sbatch = [argument for argument in others if argument != "--json"]
+    return OptionsAfterJob(found["--set"], found["--name"], sbatch != others, sbatch)
+
+
+def script_for(job: Path, output: Path, settings: Sequence[str], lab: LabFolder) -> Path:
+    """The script to submit. Raises InputError if the lab lacks a bucket that the spec reads."""
+    if job.suffix not in (".yaml", ".yml"):
+        if settings:
+            raise click.UsageError("--set changes a spec, but this is a script")
+        return job
+    from clusterjobs.console.show import show_problems
+    from clusterjobs.runs.load import load_first
+    from clusterjobs.runs.write import write_outputs
+
+    run = load_first(job, settings)
+    outputs = run.outputs()
+    show_problems(run.warnings)
+    _bring_buckets(run.plan, lab)
+    write_outputs(output, outputs, force=False)
+    return output / "job.sh"
+
+
+# ------------------------------------------------------------------ broken nodes
 
 
 _KILLS = ("power", "slurmd", "network", "storage")
@@ -244,8 +346,8 @@ def shell(name: str, node: str | None, command: tuple[str, ...]) -> None:
       clusterjobs lab shell --node train-dy-p4d-1
     """
     this = running(name)
-    words = command or (os.environ.get("SHELL", "bash"),)
-    raise click.exceptions.Exit(this.shell(words, name, node))
+    arguments = command or (os.environ.get("SHELL", "bash"),)
+    raise click.exceptions.Exit(this.shell(arguments, name, node))
 
 
 @lab.command()

@@ -1,14 +1,12 @@
 """The folder of one lab: its layout, and the files that a lab needs to start.
 
-This module knows the file system; it must not start processes.
-
-    shared/fsx        mounted as /fsx on the nodes; kept when the lab stops
-    buckets/NAME      stands for s3://NAME; kept, too
-    nodes/NAME/       one node: its scratch disk, slurmd's spool, its pid
-    log/              logs of the controller, every slurmd and the lab's init; jobs.txt
-    bin/              sbatch, squeue, ... for the user's shell
-    commands/         the same inside the lab, and the daemons: what starts Slurm's own binaries
-    slurm/            Slurm's unpacked packages, mounted in the lab
+shared/fsx        mounted as /fsx on the nodes; kept when the lab stops
+buckets/NAME      stands for s3://NAME; kept, too
+nodes/NAME/       one node: its scratch disk, slurmd's spool, its pid
+log/              logs of the controller, every slurmd and the lab's init; jobs.txt
+bin/              sbatch, squeue, ... for the user's shell
+commands/         the same inside the lab, and the daemons: what starts Slurm's own binaries
+slurm/            Slurm's unpacked packages, mounted in the lab
 """
 
 from __future__ import annotations
@@ -25,18 +23,15 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from clusterjobs.errors import one_problem
-from clusterjobs.lab import namespaces, slurm_conf
+from clusterjobs.lab import namespaces, shape
 from clusterjobs.lab.shape import HEAD_NODE, NETWORK, LabSpec
 from clusterjobs.lab.slurm import COMMANDS, DAEMONS, SYSTEM, Slurm
 
-# ------------------------------------------------------------------ root view
+# ------------------------------------------------------------------ the lab's root folder
 #
-# The root folder of the lab's processes, as a list of instructions for init.sh.
-#
-# It contains everything of this machine, and the cluster's folders. A parent folder of an added
-# folder is rebuilt, with its entries bound one by one, so that nothing is created on this machine.
-# This module reads the names of this machine's folders; it
-
+# The root folder of the lab's processes, as a list of instructions for init.sh. It contains
+# everything of this machine, and the cluster's folders. A parent folder of an added folder is
+# rebuilt, with its entries bound one by one, so that nothing is created on this machine.
 
 # A new pid namespace needs a /proc of its own, which init.sh mounts.
 _NOT_BOUND = frozenset({PurePosixPath("/proc")})
@@ -85,7 +80,7 @@ SCRIPTS = Path(__file__).with_name("scripts")
 _HOSTS = Path("/etc/hosts")
 _PASSWD = Path("/etc/passwd")
 _RECREATED = ("nodes", "spool", "state", "log", "dev", "commands", "bin", "root", "slurm")
-_SLURM = Path(slurm_conf.LAB, "slurm")  # in the lab: a disk over its path on this machine hides it
+_SLURM = Path(shape.LAB, "slurm")  # in the lab: a disk over its path on this machine hides it
 
 
 @dataclass(frozen=True)
@@ -178,7 +173,7 @@ class LabFolder:
                 (self / "nodes" / node.name / part).mkdir(parents=True)
             wiring = f"{number} {node.name} {node.address}/{bits} {node.scratch}\n"
             (self / "nodes" / node.name / "wiring").write_text(wiring)
-        for number in range(slurm_conf.gpu_count(spec)):
+        for number in range(shape.gpu_count(spec)):
             (self / "dev" / f"nvidia{number}").symlink_to("/dev/null")
 
     def _write_slurm_files(self, spec: LabSpec, slurm: Slurm) -> None:
@@ -186,11 +181,11 @@ class LabFolder:
         plugins = slurm.path_in(_SLURM, slurm.plugin_dir) if slurm.plugin_dir else None
         # Each start uses other job ids: otherwise job 1 of a new lab would append to an old log.
         first_job_id = 1000 + int(time.time()) % 1_000_000
-        conf = slurm_conf.slurm_conf(spec, user, plugins, first_job_id, slurm.version)
+        conf = shape.slurm_conf(spec, user, plugins, first_job_id, slurm.version)
         (self / "slurm.conf").write_text(conf)
-        (self / "gres.conf").write_text(slurm_conf.gres_conf(spec))
-        (self / "cgroup.conf").write_text(slurm_conf.cgroup_conf(slurm.version))
-        (self / "hosts").write_text(slurm_conf.hosts(spec))
+        (self / "gres.conf").write_text(shape.gres_conf(spec))
+        (self / "cgroup.conf").write_text(shape.cgroup_conf(slurm.version))
+        (self / "hosts").write_text(shape.hosts(spec))
         (self / "daemons.sh").write_text(_daemons(spec, slurm))
         if slurm.library_dirs and not slurm.loader:
             # For the lab's own loader cache, which init.sh makes. LD_LIBRARY_PATH would work too,
@@ -220,22 +215,22 @@ class LabFolder:
                 self._write_command(name, slurm)
             if slurm.find(name) and name in COMMANDS:
                 _write_script(
-                    self / "bin" / name, f'exec bash {enter} {slurm_conf.LAB}/commands/{name} "$@"'
+                    self / "bin" / name, f'exec bash {enter} {shape.LAB}/commands/{name} "$@"'
                 )
 
     def _write_command(self, name: str, slurm: Slurm) -> None:
         file, found = self / "commands" / name, slurm.find(name)
         assert found
         if slurm.loader and slurm.root and found.is_relative_to(slurm.root):
-            loader, option, _, *words = slurm.command(name, root=_SLURM)
-            _write_script(file, f'exec {loader} {option} "$0" {shlex.join(words)} "$@"')
+            loader, option, _, *arguments = slurm.command(name, root=_SLURM)
+            _write_script(file, f'exec {loader} {option} "$0" {shlex.join(arguments)} "$@"')
         else:
             file.symlink_to(slurm.path_in(_SLURM, found))
 
     def _write_view(self, spec: LabSpec, slurm: Slurm) -> None:
         added = {directory: self.shared(directory) for directory in spec.shared}
         added |= {node.scratch: self / "nodes" for node in spec.nodes}  # each node has its own
-        added[slurm_conf.LAB] = self.path
+        added[shape.LAB] = self.path
         if spec.commands and spec.commands.rstrip("/") not in SYSTEM:  # they are on PATH, too
             added[spec.commands] = self / "commands"
         if slurm.root:
@@ -254,13 +249,13 @@ def without_slurm(env: Mapping[str, str]) -> dict[str, str]:
 
 def _daemons(spec: LabSpec, slurm: Slurm) -> str:
     """The settings of init.sh and node.sh, as bash."""
-    commands = f"{slurm_conf.LAB}/commands"
+    commands = f"{shape.LAB}/commands"
     stepd = ["-d", f"{commands}/slurmstepd"] if slurm.root else []  # else its own path is right
     drop = namespaces.drop_capabilities()
     return "".join(
         [
             f"export PATH={':'.join((commands, *SYSTEM))}\n",
-            f"export SLURM_CONF={slurm_conf.LAB}/slurm.conf\n",
+            f"export SLURM_CONF={shape.LAB}/slurm.conf\n",
             f"head_node={HEAD_NODE} head_address={spec.head_address}/{NETWORK.prefixlen}\n",
             _array("shared", list(spec.shared)),
             _array("drop", drop),
@@ -270,8 +265,8 @@ def _daemons(spec: LabSpec, slurm: Slurm) -> str:
     )
 
 
-def _array(name: str, words: list[str]) -> str:
-    return f"{name}=({shlex.join(words)})\n"
+def _array(name: str, items: list[str]) -> str:
+    return f"{name}=({shlex.join(items)})\n"
 
 
 def _write_script(file: Path, line: str) -> None:

@@ -1,8 +1,4 @@
-"""A lab: start and stop it, run commands in it, submit jobs.
-
-This module knows the lab's folder and its init process; it must not know experiments, and must not
-print.
-"""
+"""A lab: start and stop it, run commands in it, submit jobs."""
 
 from __future__ import annotations
 
@@ -28,8 +24,6 @@ from clusterjobs.lab.tools import check_tools
 from clusterjobs.slurm.jobs import Job, JobEnd, parse_job
 
 # ------------------------------------------------------------------ polling
-#
-# Polling: waits for something that sends no notification, such as a state in Slurm.
 
 
 T = TypeVar("T")
@@ -51,8 +45,6 @@ def until(poll: Callable[[], T | None], timeout: float, message: Callable[[], st
 
 
 # ------------------------------------------------------------------ start
-#
-# Starts a lab's init process and waits until every node is idle.
 
 
 Sinfo = Callable[[], "subprocess.CompletedProcess[str]"]
@@ -158,7 +150,8 @@ class Lab:
 
     @property
     def facts(self) -> LabFacts:
-        return self._running_folder().facts
+        self._running_init()
+        return self.folder.facts
 
     def up(
         self,
@@ -281,10 +274,6 @@ class Lab:
             )
         return init
 
-    def _running_folder(self) -> LabFolder:
-        self._running_init()
-        return self.folder
-
     def _node_pid(self, node: str) -> int:
         self.check_node(node)
         with contextlib.suppress(OSError, ValueError):
@@ -355,9 +344,7 @@ def running_lab(
         lab.down()
 
 
-# ------------------------------------------------------------------ follow
-#
-# Follows a job until it ends: its states, and its log as it grows.
+# ------------------------------------------------------------------ follow a job
 
 
 def follow(

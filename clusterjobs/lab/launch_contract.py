@@ -1,6 +1,6 @@
-"""What a job script promises to its ranks, compared with what the ranks of a lab have written down.
+"""Compares what a job script promises to its ranks with what the ranks of a lab have recorded.
 
-Knows the records of rank_probe.py; it must not start anything.
+The ranks run rank_probe.py, which writes the records.
 """
 
 from __future__ import annotations
@@ -95,9 +95,9 @@ def _failed_meetings(ranks: Sequence[Record]) -> Iterator[str]:
         yield f"rank 0 has met {len(ranks[0].met)} of {len(ranks) - 1} other ranks"
 
 
-# ------------------------------------------------------------------ lab
+# ------------------------------------------------------------------ jobs in a lab
 #
-# `templates test --lab`: the ranks of each test are started in a lab, and report who they are.
+# `templates test --lab` starts the ranks of each test in a lab.
 #
 # Only the templates are tested: the program is ours, and what a lab lacks is left out of the spec
 # (data, software, containers, checks of the nodes). A node count above two becomes two.
@@ -119,7 +119,8 @@ def run_in_lab(jobs: Iterable[tuple[str, PlannedJob]]) -> Iterator[tuple[str, st
             say(f"{name}: not started in a lab: {why}")
             yield name, "skipped"
         else:
-            by_shape.setdefault(_lab_shape(job), []).append((name, job))
+            shape = lab_spec(job.source.shape(), _NODES, job.plan.placement.partition)
+            by_shape.setdefault(shape, []).append((name, job))
     for shape, fit in by_shape.items():
         yield from _run_all(shape, fit)
 
@@ -142,10 +143,6 @@ def _unfit(job: PlannedJob) -> str:
     if launcher == "torchrun" and shutil.which("torchrun") is None:
         return "this machine has no torchrun"
     return "" if launcher in ("srun", "torchrun") else f"{launcher} cannot start our program"
-
-
-def _lab_shape(job: PlannedJob) -> LabSpec:
-    return lab_spec(job.source.shape(), _NODES, job.plan.placement.partition)
 
 
 def _problems(job: PlannedJob, lab: Lab, folder: pathlib.Path) -> list[str]:

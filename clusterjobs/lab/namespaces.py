@@ -1,7 +1,4 @@
-"""Linux namespaces for a lab: whether this machine allows them, and the process that owns them.
-
-This module knows the kernel and util-linux; it must not know Slurm.
-"""
+"""Linux namespaces for a lab: whether this machine allows them, and the process that owns them."""
 
 from __future__ import annotations
 

@@ -131,8 +131,6 @@ def state_of(this: Lab, name: str) -> dict[str, object]:
 
 
 # ------------------------------------------------------------------ lab list
-#
-# `clusterjobs lab list`: all labs of this user.
 
 
 @click.command("list", short_help="List your labs.")

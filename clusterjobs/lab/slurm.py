@@ -1,7 +1,6 @@
 """Finds Slurm on this machine, or unpacks its Debian packages into the user's cache.
 
-This module knows which packages Slurm is in, and how to start what is in them; nothing is
-installed. It must not know how Slurm is used, or which version is wanted.
+Nothing is installed.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class Slurm:
         return Path(found) if found else None
 
     def command(self, name: str, argv0: str | None = None, root: Path | None = None) -> list[str]:
-        """The words that start a program, if `root` is where its packages are."""
+        """The arguments that start a program, if `root` is where its packages are."""
         found = self.find(name) or Path(name)
         if self.loader is None:
             return [self.path_in(root, found)]
@@ -246,10 +245,9 @@ def _unavailable(label: str, packages: Sequence[str], error: Exception) -> Input
     )
 
 
-# ------------------------------------------------------------------ suites
+# ------------------------------------------------------------------ other versions
 #
-# Other versions of Slurm: those that Debian's other releases have.
-#
+# Debian's other releases have other versions of Slurm.
 # Their programs need a libc of their own, which is unpacked beside them.
 
 
@@ -355,9 +353,7 @@ def _release() -> dict[str, str]:
     return platform.freedesktop_os_release()
 
 
-# ------------------------------------------------------------------ choice
-#
-# Chooses the version of Slurm that a lab runs, and says why.
+# ------------------------------------------------------------------ choice of the version
 
 
 OWN = "own"  # this machine's version

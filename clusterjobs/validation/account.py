@@ -1,7 +1,6 @@
 """The resources of an AWS account that a cluster config can refer to.
 
-This module knows only the records and their default values. `default_account.py` derives an account
-from a config, `account_overrides.py` applies a user's overrides. It must not know boto3 or moto.
+`default_account.py` derives an account from a config; a user can override its values.
 """
 
 from __future__ import annotations
@@ -245,7 +244,8 @@ def _data_folder() -> pathlib.Path:
 #
 # `--account FILE`: a user's overrides for the simulated account.
 #
-# subnets: {subnet-0123456789abcdef0: {zone: us-east-1a}} keys: {my-key: {type: rsa}}
+#     subnets: {subnet-0123456789abcdef0: {zone: us-east-1a}}
+#     keys: {my-key: {type: rsa}}
 
 
 Overrides = dict[str, dict[str, dict[str, Any]]]  # kind -> id -> attribute -> value

@@ -1,7 +1,6 @@
 """Runs all checks of one config: our own, ParallelCluster's schema and its validators.
 
-This module knows their order: our own checks come first, and the schema before the validators. It
-must not change anything in a real account.
+Our own checks come first, and the schema before the validators. A real account is only read.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from clusterjobs.validation.account import (
     with_overrides,
 )
 from clusterjobs.validation.default_account import default_account
-from clusterjobs.validation.deprecations import find_deprecations, with_safe_edits
 from clusterjobs.validation.finding import Data, Finding
 from clusterjobs.validation.own_checks import is_known, run_checks
+from clusterjobs.validation.upgrade import find_deprecations, with_safe_edits
 
 Validate = Callable[[Data, Account], list[Finding]]
 
@@ -58,7 +57,6 @@ def validate_offline(data: Data, account: Account) -> list[Finding]:
     config, so that all findings are reported at once.
     """
     from clusterjobs.validation import offline, schema
-    from clusterjobs.validation import schema as validators
 
     with optional_deps.quiet():
         found = schema.check_schema(data, account.region)
@@ -70,17 +68,16 @@ def validate_offline(data: Data, account: Account) -> list[Finding]:
             return found  # the validators stop at a type that is not simulated
         with offline.simulated_account(account):
             config, stopped = schema.load(data)
-            return [*found, *(stopped or validators.run_validators(config, data))]
+            return [*found, *(stopped or schema.run_validators(config, data))]
 
 
 def validate_with_aws(data: Data, account: Account) -> list[Finding]:
     """The same with the caller's real account, which is only read."""
     from clusterjobs.validation import schema
-    from clusterjobs.validation import schema as validators
 
     with optional_deps.quiet(), optional_deps.environment({"AWS_DEFAULT_REGION": account.region}):
         from pcluster.aws.aws_api import AWSApi
 
         AWSApi.reset()
         config, found = schema.load(data)
-        return found or validators.run_validators(config, data)
+        return found or schema.run_validators(config, data)

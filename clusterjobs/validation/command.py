@@ -75,7 +75,7 @@ def validate(
     else:
         show_problems(problems)
         _show_summary(found, options)
-    return 1 if any(not problem.warning for problem in problems) else 0
+    return 1 if _has_errors(problems) else 0
 
 
 def _overrides(account: pathlib.Path | None) -> Overrides:
@@ -180,7 +180,7 @@ def _show_summary(found: dict[str, list[Problem]], options: _Options) -> None:
     if len(found) > 1:
         click.echo(states_table(state_of(name, problems) for name, problems in found.items()))
     for name, problems in found.items() if len(found) == 1 else ():
-        if not any(not problem.warning for problem in problems):
+        if not _has_errors(problems):
             count = sum(problem.warning for problem in problems)
             click.echo(f"{name}: ok" + (f", warnings and notes: {count}" if count else ""))
     if not options.validators_ran and not is_installed():
@@ -196,7 +196,7 @@ def _report(found: dict[str, list[Problem]], validators_ran: bool) -> dict[str, 
         "files": [
             {
                 "file": name,
-                "ok": not _errors(problems),
+                "ok": not _has_errors(problems),
                 "problems": [problem_data(p) for p in problems],
             }
             for name, problems in found.items()
@@ -204,5 +204,5 @@ def _report(found: dict[str, list[Problem]], validators_ran: bool) -> dict[str, 
     }
 
 
-def _errors(problems: Sequence[Problem]) -> int:
-    return sum(not problem.warning for problem in problems)
+def _has_errors(problems: Sequence[Problem]) -> bool:
+    return any(not problem.warning for problem in problems)

@@ -1,7 +1,6 @@
 """The default simulated account of a config: every resource that the config names exists and fits.
 
-With it, everything that does not depend on the account is really checked. This module knows which
-keys of a config name AWS resources; it must not know how an account is simulated.
+With it, everything that does not depend on the account is really checked.
 """
 
 from __future__ import annotations
@@ -28,9 +27,7 @@ from clusterjobs.validation.account import (
 )
 from clusterjobs.validation.finding import Data, Entry
 
-# ------------------------------------------------------------------ default reservations
-#
-# The capacity reservations of the default account: of the types, zones and sizes that are used.
+# ------------------------------------------------------------------ capacity reservations
 
 
 def default_reservations(data: Data, account: Account) -> dict[str, Reservation]:

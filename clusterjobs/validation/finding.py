@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from clusterjobs.clusters.parallelcluster.detect import at, items, text
 from clusterjobs.errors import Problem
-from clusterjobs.yaml.document import Document, Path, dotted
+from clusterjobs.yaml.document import Document, Path, dotted, look_at
 
 Level = Literal["error", "warning", "info"]
 
@@ -39,7 +39,9 @@ def problems(document: Document, base: Path, findings: Iterable[Finding]) -> lis
 
 def _problem(document: Document, base: Path, finding: Finding) -> Problem:
     path = (*base, *finding.path)
-    at_key = finding.at_key or _is_section(document.value, path)
+    at_key = finding.at_key or (
+        has(document.value, path) and isinstance(look_at(document.value, path), (dict, list))
+    )  # the key of a map or a list is a better location than its content
     return Problem(
         _as_written(document, path, finding) if finding.unfilled else finding.text,
         document.locate_key(path) if at_key else document.locate(path),
@@ -55,25 +57,19 @@ def _as_written(document: Document, path: Path, finding: Finding) -> str:
     """The text with the placeholder as the file has it, where it was masked to read the file."""
     start, end = document.span(path)
     written = document.text[start:end].strip()
-    value = _value(document.value, path)
+    value = look_at(document.value, path)
     masked = isinstance(value, str) and value not in written and "\n" not in written
     return finding.text.replace(value, written) if masked else finding.text
 
 
-def _value(value: Any, path: Path) -> Any:
-    for step in path:
-        value = value[step]
-    return value
-
-
-def _is_section(value: Any, path: Path) -> bool:
-    """Whether the value is a map or a list; then its key is a better location than its content."""
+def has(value: Any, path: Path) -> bool:
+    """Whether the data has something at the path."""
     for step in path:
         known: Any = dict(enumerate(value)) if isinstance(value, list) else value
         if not isinstance(known, dict) or step not in known:
             return False
         value = known[step]
-    return isinstance(value, (dict, list))
+    return True
 
 
 def merge(findings: Iterable[Finding]) -> list[Finding]:
@@ -113,10 +109,7 @@ def _is_duplicate(theirs: Finding, ours: Finding) -> bool:
     return theirs.level in ("error", ours.level)
 
 
-# ------------------------------------------------------------------ walk
-#
-# Iterates over the parts of a config's plain data, with their paths.
-
+# ------------------------------------------------------------------ parts of a config
 
 Data = dict[str, Any]
 Entry = tuple[Path, Data]  # the path of a mapping, and the mapping

@@ -1,6 +1,6 @@
 """Creates an account's networks, keys, images, buckets and file systems in moto.
 
-This module knows moto and boto3; it must not know configs. moto generates random ids, so its
+moto generates random ids, so its
 generators are patched to return ours.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
 
-from clusterjobs.catalog.instances import InstanceType, find_instance_type, instance_type_names
+from clusterjobs.catalog.instances import find_instance_type, instance_type_names
 from clusterjobs.validation.account import (
     MAIN_VPC,
     NUMBER,
@@ -33,20 +33,18 @@ def seed(account: Account) -> None:
     import boto3
 
     ec2 = boto3.client("ec2", account.region)
-    vpcs = {name: _make_vpc(ec2, number, account, name) for number, name in _numbered(account.vpcs)}
+    vpcs = {name: _make_vpc(ec2, number, account, name) for number, name in enumerate(account.vpcs)}
     _make_subnets(ec2, account, vpcs)
     _make_security_groups(ec2, account, vpcs)
     for name, key in account.keys.items():
         if not key.missing:
             ec2.create_key_pair(KeyName=name, KeyType=key.type)
-    _make_addresses(ec2, account)
+    for name, address in account.addresses.items():
+        if not address.missing:
+            ec2.allocate_address(Domain="vpc", Address=name)
     _make_images(account)
     _make_buckets(boto3.client("s3", account.region), account)
     _make_storage(boto3.client("efs", account.region), ec2, account)
-
-
-def _numbered(named: dict[str, Any]) -> list[tuple[int, str]]:
-    return list(enumerate(named))
 
 
 def _make_vpc(ec2: Any, number: int, account: Account, name: str) -> str:
@@ -58,8 +56,7 @@ def _make_vpc(ec2: Any, number: int, account: Account, name: str) -> str:
 
 
 def _make_subnets(ec2: Any, account: Account, vpcs: dict[str, str]) -> None:
-    for number, name in _numbered(account.subnets):
-        subnet = account.subnets[name]
+    for number, (name, subnet) in enumerate(account.subnets.items()):
         if subnet.missing:
             continue
         block = f"10.{list(vpcs).index(subnet.vpc)}.{number * 4 % 256}.0/22"
@@ -92,12 +89,6 @@ def _permissions(open_: bool, member_of: str = "") -> list[dict[str, Any]]:
     if member_of:
         rules.append({"IpProtocol": _ALL, "UserIdGroupPairs": [{"GroupId": member_of}]})
     return rules
-
-
-def _make_addresses(ec2: Any, account: Account) -> None:
-    for name, address in account.addresses.items():
-        if not address.missing:
-            ec2.allocate_address(Domain="vpc", Address=name)
 
 
 # ------------------------------------------------------------------ images
@@ -180,7 +171,7 @@ def _make_buckets(s3: Any, account: Account) -> None:
 
 
 def _make_storage(efs: Any, ec2: Any, account: Account) -> None:
-    """EFS and EBS; for FSx see `fake_clients.py`."""
+    """EFS and EBS; for FSx see `offline.Fsx`."""
     for name, found in account.file_systems.items():
         if found.missing:
             continue
@@ -227,17 +218,12 @@ def storage_group(ec2: Any, account: Account, name: str) -> str:
     return group
 
 
-# ------------------------------------------------------------------ moto gaps
-#
-# Adds EC2 calls to moto that ParallelCluster's validators make and that moto lacks or gets wrong.
-#
-# 2); itThe calls are added only while an account is simulated, in this process or by a server in
-# this process.
+# ------------------------------------------------------------------ corrected calls of moto
 
 
 @contextlib.contextmanager
 def patched_moto(account: Account) -> Iterator[None]:
-    """Patch moto with the missing calls, which read the account."""
+    """Within this context moto has the missing calls, which read the account."""
     from moto.ec2.responses import EC2Response
     from moto.ec2.responses.instances import InstanceResponse
 
@@ -358,13 +344,9 @@ def _refuse_public_address(interfaces: list[dict[str, Any]]) -> None:
         )
 
 
-# ------------------------------------------------------------------ moto types
-#
-# Adds the catalogue's instance types that moto's lists lack to a simulated account.
+# ------------------------------------------------------------------ instance types that moto lacks
 #
 # moto has the types of one region and one day. Others exist too: of other regions, retired ones.
-# 2); it
-
 
 _TEMPLATE = "p4d.24xlarge"  # for what the catalogue does not say
 
@@ -415,15 +397,11 @@ def _entry(name: str, template: dict[str, Any]) -> dict[str, Any]:
     }
     entry.pop("GpuInfo", None)
     if found.gpus:
-        entry["GpuInfo"] = {"Gpus": [_gpu(found)]}
+        gpu = {
+            "Count": found.gpus,
+            "Manufacturer": "NVIDIA",
+            "Name": found.gpu_model,
+            "MemoryInfo": {"SizeInMiB": found.gpu_memory_mib},
+        }
+        entry["GpuInfo"] = {"Gpus": [gpu]}
     return entry
-
-
-def _gpu(found: InstanceType) -> dict[str, Any]:
-    memory = {"SizeInMiB": found.gpu_memory_mib}
-    return {
-        "Count": found.gpus,
-        "Manufacturer": "NVIDIA",
-        "Name": found.gpu_model,
-        "MemoryInfo": memory,
-    }

@@ -1,24 +1,254 @@
 """Simulates an AWS account in this process: no request leaves the machine.
 
-This module knows the environment that ParallelCluster, boto3 and moto need; it must not know which
-calls they make.
+moto answers most calls. Fake clients replace the ones that it supports too little.
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import functools
 import inspect
 import io
 import pathlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 from unittest.mock import patch
 
-from clusterjobs.validation.account import Account
-from clusterjobs.validation.fake_clients import fake_clients
-from clusterjobs.validation.moto import patched_moto, seed, with_catalogue
+from clusterjobs.validation.account import MAIN_VPC, Account, FileSystem
+from clusterjobs.validation.moto import patched_moto, seed, storage_group, with_catalogue
 from clusterjobs.validation.optional_deps import environment
+
+# ------------------------------------------------------------------ fake clients
+#
+# moto supports these services too little, and filling it with data would be more work than
+# replacing the few calls that ParallelCluster makes. Each class replaces one of ParallelCluster's
+# own clients.
+
+
+_AWS_POLICY = ":iam::aws:policy/"
+
+
+def fake_clients(account: Account, ec2: Any) -> dict[str, Any]:
+    """The fake clients, by the names of the attributes of ParallelCluster's AWSApi."""
+    return {
+        "_fsx": Fsx(account, ec2),
+        "_iam": Iam(account),
+        "_kms": Kms(account),
+        "_secretsmanager": Secrets(account),
+        "_ssm": Parameters(account),
+        "_route53": HostedZones(account),
+        "_resource_groups": ResourceGroups(account),
+    }
+
+
+class _FakeClient:
+    def __init__(self, account: Account) -> None:
+        self.account = account
+
+    def require(self, name: str, call: str) -> None:
+        """Raise an error if the overrides declare the resource missing; it exists by default."""
+        found = self.account.others.get(name)
+        if found and found.missing:
+            _refuse(call, f"{name} does not exist")
+
+
+def _refuse(call: str, message: str) -> NoReturn:
+    from pcluster.aws.common import AWSClientError
+
+    raise AWSClientError(call, message, "NotFound")
+
+
+class Fsx(_FakeClient):
+    """File systems, volumes, caches and backups of the account."""
+
+    def __init__(self, account: Account, ec2: Any) -> None:
+        super().__init__(account)
+        self._interfaces = {
+            name: _interface(ec2, account, name)
+            for name, found in account.file_systems.items()
+            if found.kind not in ("EFS", "EBS") and not found.missing
+        }
+
+    def get_file_systems_info(self, names: list[str]) -> list[Any]:
+        """As ParallelCluster's own FsxStorageInfo."""
+        from pcluster.aws.aws_resources import FsxStorageInfo
+
+        return [FsxStorageInfo(self._describe(name, "FileSystem")) for name in names]
+
+    def describe_file_caches(self, names: list[str]) -> list[Any]:
+        """As ParallelCluster's own FsxStorageInfo."""
+        from pcluster.aws.aws_resources import FsxStorageInfo
+
+        return [FsxStorageInfo(self._describe(name, "FileCache")) for name in names]
+
+    def describe_volumes(self, names: list[str]) -> list[dict[str, Any]]:
+        """A volume has the same id as its file system."""
+        return [
+            {
+                "VolumeId": name,
+                "FileSystemId": name,
+                "OntapConfiguration": {"StorageVirtualMachineId": name, "JunctionPath": "/vol1"},
+                "OpenZFSConfiguration": {"VolumePath": "/fsx"},
+            }
+            for name in names
+            if self._find(name)
+        ]
+
+    def describe_storage_virtual_machines(self, names: list[str]) -> list[dict[str, Any]]:
+        """Each with an address for NFS."""
+        return [{"Endpoints": {"Nfs": {"DNSName": f"{name}.fsx"}}} for name in names]
+
+    def describe_backup(self, name: str) -> dict[str, Any]:
+        """A backup that exists."""
+        self._find(name)
+        return {"BackupId": name, "Lifecycle": "AVAILABLE"}
+
+    def _find(self, name: str) -> FileSystem:
+        found = self.account.file_systems.get(name)
+        if found is None or found.missing:
+            _refuse("describe_file_systems", f"file system {name} does not exist")
+        return found
+
+    def _describe(self, name: str, noun: str) -> dict[str, Any]:
+        found = self._find(name)
+        interface = self._interfaces[name]
+        return {
+            f"{noun}Id": name,
+            f"{noun}Type": "LUSTRE" if noun == "FileCache" else found.kind,
+            "StorageCapacity": found.capacity_gib,
+            "VpcId": interface["VpcId"],
+            "SubnetIds": [interface["SubnetId"]],
+            "NetworkInterfaceIds": [interface["NetworkInterfaceId"]],
+            "DNSName": f"{name}.fsx",
+            "LustreConfiguration": {"MountName": "abcdefgh"},
+        }
+
+
+def _interface(ec2: Any, account: Account, name: str) -> dict[str, Any]:
+    """A network interface in the file system's zone; creates a subnet there if there is none."""
+    group = storage_group(ec2, account, name)
+    found = account.file_systems[name]
+    filters = [{"Name": "availability-zone", "Values": [found.zone]}]
+    if found.vpc == MAIN_VPC:
+        filters.append({"Name": "vpc-id", "Values": [_vpc_of_group(ec2, group)]})
+    subnets = ec2.describe_subnets(Filters=filters)["Subnets"]
+    if subnets:
+        subnet = subnets[0]["SubnetId"]
+    else:
+        vpc = _vpc_of_group(ec2, group)
+        made = ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.252.0/22", AvailabilityZone=found.zone)
+        subnet = made["Subnet"]["SubnetId"]
+    interface: dict[str, Any] = ec2.create_network_interface(SubnetId=subnet, Groups=[group])[
+        "NetworkInterface"
+    ]
+    return interface if found.vpc == MAIN_VPC else {**interface, "VpcId": found.vpc}
+
+
+def _vpc_of_group(ec2: Any, group: str) -> str:
+    found: str = ec2.describe_security_groups(GroupIds=[group])["SecurityGroups"][0]["VpcId"]
+    return found
+
+
+# ------------------------------------------------------------------ resources with an ARN
+
+
+class Iam(_FakeClient):
+    """Roles and policies. The names of AWS's own policies are known, so typos are detected."""
+
+    def get_policy(self, iam_policy: str) -> None:
+        """AWS's own policies must be in the list of AWS."""
+        _, is_aws, name = iam_policy.partition(_AWS_POLICY)
+        if is_aws and name.rpartition("/")[2] not in _aws_policies():
+            _refuse("get_policy", f"Policy {iam_policy} was not found.")
+        self.require(iam_policy, "get_policy")
+
+    def get_role(self, role_name: str) -> None:
+        """Any role."""
+        self.require(role_name, "get_role")
+
+    def get_instance_profile(self, instance_profile_name: str) -> None:
+        """Any profile."""
+        self.require(instance_profile_name, "get_instance_profile")
+
+
+@functools.cache
+def _aws_policies() -> frozenset[str]:
+    import json
+
+    from moto.iam.aws_managed_policies import aws_managed_policies_data
+
+    return frozenset(json.loads(aws_managed_policies_data))
+
+
+class Kms(_FakeClient):
+    """Keys."""
+
+    def describe_key(self, kms_key_id: str) -> None:
+        """Any key."""
+        self.require(kms_key_id, "describe_key")
+
+
+class Secrets(_FakeClient):
+    """Secrets, each with a valid munge key."""
+
+    def describe_secret(self, secret_arn: str) -> None:
+        """Any secret."""
+        self.require(secret_arn, "describe_secret")
+
+    def get_secret_value(self, secret_arn: str) -> dict[str, str]:
+        """128 bytes in base64, which munge accepts."""
+        self.require(secret_arn, "get_secret_value")
+        return {"SecretString": base64.b64encode(bytes(128)).decode()}
+
+
+class Parameters(_FakeClient):
+    """Parameters of the Systems Manager."""
+
+    def get_parameter(self, name: str) -> None:
+        """Any parameter."""
+        self.require(name, "get_parameter")
+
+
+class HostedZones(_FakeClient):
+    """Private zones of the cluster's own network."""
+
+    def get_hosted_zone_domain_name(self, hosted_zone_id: str) -> str:
+        """Short enough for every cluster name."""
+        self.require(hosted_zone_id, "get_hosted_zone")
+        return "cluster.local"
+
+    def get_hosted_zone_vpcs(self, hosted_zone_id: str) -> _AnyNetwork:
+        """Every network, so that the zone always belongs to the cluster's."""
+        self.require(hosted_zone_id, "get_hosted_zone")
+        return _AnyNetwork()
+
+    def is_hosted_zone_private(self, hosted_zone_id: str) -> bool:
+        """Always."""
+        self.require(hosted_zone_id, "get_hosted_zone")
+        return True
+
+
+class _AnyNetwork(list[str]):
+    def __contains__(self, _network: object) -> bool:
+        return True
+
+
+class ResourceGroups(_FakeClient):
+    """Groups of capacity reservations."""
+
+    def get_capacity_reservation_ids_from_group_resources(self, group: str) -> list[str]:
+        """The group's own reservations, or every one of the account if none names its group."""
+        self.require(group, "list_group_resources")
+        found = [(name, one) for name, one in self.account.reservations.items() if not one.missing]
+        members = [name for name, one in found if one.group == group]
+        return members or [name for name, _ in found]
+
+    def get_group_configuration(self, group: str) -> dict[str, Any]:
+        """The configuration of a group for capacity reservations."""
+        self.require(group, "get_group_configuration")
+        kind = [{"Type": "AWS::EC2::CapacityReservationPool"}]
+        return {"GroupConfiguration": {"Configuration": kind}}
 
 
 def offline_environment(region: str) -> dict[str, str | None]:

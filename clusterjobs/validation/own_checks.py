@@ -1,7 +1,6 @@
 """Our own checks: what ParallelCluster does not catch, and what works without the extra.
 
-A table of checks. Each reads a config's plain data and the account, and yields findings. Checks
-know what goes wrong on real clusters; they must not know how ParallelCluster's validators run.
+Each check in the table reads a config's plain data and the account, and yields findings.
 """
 
 from __future__ import annotations
@@ -20,9 +19,7 @@ from clusterjobs.validation.default_account import storage_ids
 from clusterjobs.validation.finding import FSX_LUSTRE, Data, Entry, Finding
 from clusterjobs.yaml.document import Path
 
-# ------------------------------------------------------------------ capacity
-#
-# Checks regions and instance types: what a region offers, and which types have EFA.
+# ------------------------------------------------------------------ regions and instance types
 
 
 def check_region(data: Data, _account: Account) -> Iterator[Finding]:
@@ -120,9 +117,9 @@ def _check_efa(path: Path, kind: str) -> Iterator[Finding]:
         yield Finding(f"{kind} has no EFA", path, hint="Efa: {Enabled: false}, or another type")
 
 
-# ------------------------------------------------------------------ slurm
+# ------------------------------------------------------------------ CustomSlurmSettings
 #
-# Checks Slurm parameters under CustomSlurmSettings: with a wrong name slurmctld does not start.
+# With a wrong name slurmctld does not start.
 
 
 _SETTINGS = "CustomSlurmSettings"
@@ -174,7 +171,7 @@ def _names() -> dict[str, list[str]]:
 
 # ------------------------------------------------------------------ storage
 #
-# Checks shared folders and Lustre: conflicts, and settings that FSx refuses only at creation.
+# Shared folders and Lustre: conflicts, and settings that FSx refuses only at creation.
 
 
 _SCRATCH = ("ComputeSettings", "LocalStorage", "EphemeralVolume", "MountDir")

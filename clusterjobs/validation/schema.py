@@ -1,7 +1,4 @@
-"""Checks a config's plain data with ParallelCluster's own schema.
-
-This module knows how marshmallow's nested messages map to paths; it must not know the validators.
-"""
+"""Checks a config's plain data with ParallelCluster's own schema and validators."""
 
 from __future__ import annotations
 
@@ -128,7 +125,7 @@ def known_fields(schema: Any, path: Path) -> dict[str, Any]:
 
 # ------------------------------------------------------------------ hints
 #
-# Hints for results of ParallelCluster's validators whose text does not say what to change.
+# For results of ParallelCluster's validators whose text does not say what to change.
 
 
 # Validator, a part of its text ("" for any), and the hint.
@@ -219,7 +216,7 @@ def hint_for(validator: str, text: str) -> str:
 #
 # A result has no path. Therefore the registration of each validator is recorded: the object that
 # it checks, its arguments, and the loop variables of the registering line (`queue`,
-# `compute_resource`). 16's Resource class; `source_map.py` finds the key of a result.
+# `compute_resource`).
 
 
 _LEVELS: dict[str, Level] = {"ERROR": "error", "WARNING": "warning", "INFO": "info"}

@@ -1,7 +1,6 @@
 """Finds the value in a config that a result of ParallelCluster's validators is about.
 
-This module knows sections, and values that messages contain. It must not know how validators run.
-The keys that each validator checks are in the table of `validator_keys.py`.
+Messages name values, but no paths. A table has the keys that each validator checks.
 """
 
 from __future__ import annotations
@@ -10,16 +9,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from clusterjobs.validation.finding import Data, scalars
-from clusterjobs.yaml.document import Path
+from clusterjobs.validation.finding import Data, has, scalars
+from clusterjobs.yaml.document import Path, look_at
 
-# ------------------------------------------------------------------ validator keys
+# The table is taken from ParallelCluster 3.16.1. The results of a validator that is not listed are
+# located by the values in their messages.
 #
-# Which keys of a config each of ParallelCluster's validators checks: a table, taken from 3.16.1.
-#
-# The results of a validator that is not listed are located by the values in their messages.
-
-
 # The keys that a validator checks, the most specific first. They are searched in the innermost
 # known section, then in the sections around it, then in the whole config.
 KEYS: dict[str, tuple[str, ...]] = {
@@ -165,7 +160,7 @@ class SourceMap:
         keys = [tuple(key.split(".")) for key in KEYS.get(validator, ())]
         for key in keys:
             for section in sections:
-                if _has(self._data, (*section, *_steps(key))):
+                if has(self._data, (*section, *_steps(key))):
                     return _narrowest((*section, *_steps(key)), named)
         below = [path for key in keys for path in _below(self._data, sections[0], key)]
         narrowed = (path for path in named if any(path[: len(outer)] == outer for outer in below))
@@ -217,15 +212,6 @@ def _mentions(text: str, value: str) -> bool:
     return bool(re.search(rf"(?:^|[^\w/-]){re.escape(value)}(?:$|[^\w/-])", text))
 
 
-def _has(data: Any, path: Path) -> bool:
-    for step in path:
-        known: Any = dict(enumerate(data)) if isinstance(data, list) else data
-        if not isinstance(known, dict) or step not in known:
-            return False
-        data = known[step]
-    return True
-
-
 def _below(data: Any, section: Path, key: tuple[str, ...]) -> Iterator[Path]:
     """Every path below the section that ends with the key."""
     for path, _ in scalars(data):
@@ -246,7 +232,7 @@ def _resource_paths(resource: Any, data: Any, path: Path) -> Iterator[tuple[int,
         key = _find_key(data, name)
         if key is None:
             continue
-        inner = _child(data, key)
+        inner = look_at(data, key)
         if isinstance(value, Resource):
             yield from _resource_paths(value, inner, (*path, *key))
         elif isinstance(value, list) and isinstance(inner, list):
@@ -265,9 +251,3 @@ def _find_key(data: Any, attribute: str) -> tuple[str, ...] | None:
     around = (name for name, inner in data.items() if isinstance(inner, dict) and key in inner)
     settings = next((name for name in around if name.endswith("Settings")), None)
     return (settings, key) if settings else None
-
-
-def _child(data: Any, key: tuple[str, ...]) -> Any:
-    for step in key:
-        data = data[step]
-    return data

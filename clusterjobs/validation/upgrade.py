@@ -1,25 +1,167 @@
-"""Applies the safe changes to an older config's text, and leaves everything else as it was written.
+"""Finds what is outdated in a config, and applies the safe changes to its text.
 
-This module knows text and positions. `deprecations.py` decides which changes are safe.
+Everything else stays as it was written. A change is safe if it needs no decision of a person.
 """
 
 from __future__ import annotations
 
+import copy
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from clusterjobs.clusters.parallelcluster.detect import (
+    at,
     find_config,
     load_config,
     shell_lines,
     template_lines,
+    text,
+    unfilled,
 )
 from clusterjobs.clusters.parallelcluster.render_config import dump_scalar
 from clusterjobs.errors import Location, Problem
-from clusterjobs.validation.deprecations import Edit, deprecations, edited
-from clusterjobs.validation.finding import Finding, problems
+from clusterjobs.validation import finding as walk
+from clusterjobs.validation.finding import NOT_FILLED_IN, Data, Finding, problems
 from clusterjobs.validation.own_checks import check_drivers
-from clusterjobs.yaml.document import Document, Path
+from clusterjobs.yaml.document import Document, Path, look_at
+
+# ------------------------------------------------------------------ what is outdated
+#
+# Each function yields findings. A finding has an edit if the change is safe.
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A change of one value or key, or the removal of both."""
+
+    kind: Literal["value", "key", "remove"]
+    path: Path
+    new: str = ""
+
+
+Deprecation = tuple[Finding, Edit | None]
+
+
+def find_deprecations(data: Data) -> list[Finding]:
+    """Everything that has to change before the current ParallelCluster accepts the config."""
+    return [finding for finding, _ in deprecations(data)]
+
+
+def with_safe_edits(data: Data) -> Data:
+    """The data with the safe changes applied."""
+    for edit in reversed([edit for _, edit in deprecations(data) if edit]):
+        data = edited(data, edit.path, edit)
+    return data
+
+
+def edited(value: Any, path: Path, edit: Edit) -> Any:
+    """A copy of the data with one change applied at `path`."""
+    value = copy.deepcopy(value)
+    holder = value
+    for step in path[:-1]:
+        holder = holder[step]
+    last = path[-1]
+    if edit.kind == "value":
+        holder[last] = edit.new
+        return value
+    removed = holder.pop(last)
+    if edit.kind == "key":
+        holder[edit.new] = removed
+    return value
+
+
+def deprecations(data: Data) -> Iterator[Deprecation]:
+    """Everything that the functions below find."""
+    yield from _old_systems(data)
+    yield from _keys_of_login_pools(data)
+    yield from _old_names(data, ())
+    yield from _empty_types(data)
+    yield from _placeholders(data)
+
+
+# ------------------------------------------------------------------ operating systems
+
+# The successor of the same family in ParallelCluster 3.16; "" if a person has to choose.
+_SUCCESSORS = {
+    "alinux2": "alinux2023",
+    "alinux": "alinux2023",
+    "ubuntu1604": "ubuntu2204",
+    "ubuntu1804": "ubuntu2204",
+    "ubuntu2004": "ubuntu2204",
+    "centos7": "",
+    "centos8": "",
+    "rhel7": "rhel8",
+}
+
+
+def _old_systems(data: Data) -> Iterator[Deprecation]:
+    os, path = text(at(data, "Image", "Os")), ("Image", "Os")
+    if os not in _SUCCESSORS:
+        return
+    new = _SUCCESSORS[os]
+    images = [path for path, _ in walk.scalars(data) if path[-1] == "CustomAmi"]
+    what = f"ParallelCluster 3.16 does not support {os} any more"
+    if not new:
+        yield Finding(what, path, hint="Os: rocky9 with a CustomAmi, or rhel9 or alinux2023"), None
+    elif images:
+        hint = f"Os: {new}, and a CustomAmi built for it: this CustomAmi was built for {os}"
+        yield Finding(what, path, hint=hint), None
+    else:
+        yield Finding(what, path, hint=f"Os: {new}"), Edit("value", path, new)
+
+
+# ------------------------------------------------------------------ keys
+
+
+def _keys_of_login_pools(data: Data) -> Iterator[Deprecation]:
+    for path, pool in walk.login_pools(data):
+        ssh = at(pool, "Ssh")
+        if at(ssh, "KeyName") is not None:
+            key = (*path, "Ssh", "KeyName")
+            what = "a login pool has no key of its own any more: it uses the head node's"
+            removed = key if len(ssh) > 1 else key[:-1]  # an empty `Ssh:` would be an error too
+            yield Finding(what, key, hint="remove it", at_key=True), Edit("remove", removed)
+
+
+_NEW_NAMES = {
+    "DisableHyperthreading": "DisableSimultaneousMultithreading",
+    "CustomLambdaResources": "LambdaFunctionsRole",
+}
+
+
+def _old_names(value: Any, path: Path) -> Iterator[Deprecation]:
+    children = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, inner in children:
+        inner_path = (*path, key)
+        if key in _NEW_NAMES:
+            new = _NEW_NAMES[key]
+            finding = Finding(f"{key} is now called {new}", inner_path, hint=f"{new}:", at_key=True)
+            yield finding, Edit("key", inner_path, new)
+        elif isinstance(inner, (dict, list)):
+            yield from _old_names(inner, inner_path)
+
+
+def _empty_types(data: Data) -> Iterator[Deprecation]:
+    for queue in walk.queues(data):
+        for path, resource in walk.compute_resources(queue):
+            if "InstanceType" in resource and resource["InstanceType"] in (None, ""):
+                what = "InstanceType is empty"
+                hint = "write the type, for example InstanceType: p4d.24xlarge"
+                yield Finding(what, (*path, "InstanceType"), hint=hint), None
+
+
+# ------------------------------------------------------------------ placeholders
+
+
+def _placeholders(data: Data) -> Iterator[Deprecation]:
+    for path, written in unfilled(data):
+        name = next((str(step) for step in reversed(path) if isinstance(step, str)), "value")
+        snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+        hint = f'write the value, or "{{{{ site.{snake} }}}}" and {snake}: ... in site.yaml'
+        yield Finding(f"{written}{NOT_FILLED_IN}", path, hint=hint, unfilled=True), None
+
 
 _SHELL = "this is a shell command, not part of the config"
 _TEMPLATE = "this line of a template was not filled in"
@@ -43,7 +185,9 @@ def upgrade(source: str, file: str) -> Upgraded:
     """Apply the safe changes. Raises InputError if the text is not a config."""
     document = load_config(source, file)
     base = find_config(document)
-    found = [(finding, edit) for finding, edit in deprecations(_data(document, base)) if edit]
+    found = [
+        (finding, edit) for finding, edit in deprecations(look_at(document.value, base)) if edit
+    ]
     changed = problems(document, base, [finding for finding, _ in found])
     for _, edit in reversed(found):
         document = _apply(document, base, edit)
@@ -51,7 +195,7 @@ def upgrade(source: str, file: str) -> Upgraded:
     for index, line in reversed(shell_lines(text)):
         text = text[:index] + text[index + len(line) + 1 :]
     after = load_config(text, file)
-    data = _data(after, base)
+    data = look_at(after.value, base)
     left = [*(finding for finding, _ in deprecations(data)), *check_drivers(data)]
     notes = [_NEW_CLUSTER] if any(edit.path == _NEW_CLUSTER.path for _, edit in found) else []
     return Upgraded(
@@ -87,13 +231,6 @@ def template_problems(source: str, file: str) -> list[Problem]:
 
 def _line(source: str, file: str, index: int, line: str) -> Location:
     return Location(file, source.count("\n", 0, index) + 1, 1, line, len(line))
-
-
-def _data(document: Document, base: Path) -> Any:
-    data = document.value
-    for step in base:
-        data = data[step]
-    return data
 
 
 # ------------------------------------------------------------------ edits of the text
@@ -146,7 +283,7 @@ def _index_of_key(document: Document, path: Path) -> int:
 def _end(document: Document, path: Path) -> int:
     """The end of the value's last scalar or flow; the end of a block would include comments."""
     start, end = document.span(path)
-    value = _data(document, path)
+    value = look_at(document.value, path)
     if document.text[start : start + 1] in "[{" or not isinstance(value, (dict, list)) or not value:
         return start + len(document.text[start:end].rstrip())
     last = len(value) - 1 if isinstance(value, list) else list(value)[-1]

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
+from clusterjobs.lab.command import options_after_job
 from clusterjobs.lab.folder import LabFolder
-from clusterjobs.lab.script import options_after_job
 
 
 @pytest.fixture

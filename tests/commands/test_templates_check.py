@@ -16,7 +16,7 @@ from clusterjobs import resources
 from clusterjobs.admin.invariants import INVARIANTS
 from clusterjobs.admin.templates import check as script_lint
 from clusterjobs.admin.templates import check as templates_check
-from clusterjobs.admin.templates.samples import packaged_samples
+from clusterjobs.admin.templates.check import packaged_samples
 
 EDITS = read_cases("broken_templates.txt")
 SAMPLES = ("every-section", "plain", "signal")  # each edit changes one of them

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterjobs.admin.templates.docs import code, link, markdown_table, plain
+from clusterjobs.admin.templates.command import code, link, markdown_table, plain
 
 DEFAULTS = """\
 all:

@@ -9,7 +9,7 @@ from packaged_upgrade import edit, upgrade
 
 from clusterjobs import resources
 from clusterjobs.admin.templates import check, overrides
-from clusterjobs.admin.templates.samples import packaged_samples
+from clusterjobs.admin.templates.check import packaged_samples
 
 __all__ = ["upgrade"]
 

@@ -10,8 +10,7 @@ from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.clusters.source import SlurmPartition, SlurmShape, find_cluster
 from clusterjobs.errors import InputError
 from clusterjobs.lab.selection import small_queue_notices
-from clusterjobs.lab.shape import LabSpec, lab_spec
-from clusterjobs.lab.slurm_conf import cgroup_conf, gres_conf, hosts, slurm_conf
+from clusterjobs.lab.shape import LabSpec, cgroup_conf, gres_conf, hosts, lab_spec, slurm_conf
 
 V22 = (22, 5, 8)
 

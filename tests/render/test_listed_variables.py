@@ -5,8 +5,8 @@ from __future__ import annotations
 from jinja2 import meta
 
 from clusterjobs import resources
-from clusterjobs.admin.templates.list import description
-from clusterjobs.admin.templates.samples import packaged_samples, template_variables
+from clusterjobs.admin.templates.check import packaged_samples, template_variables
+from clusterjobs.admin.templates.command import description
 from clusterjobs.script.site.check import check_site
 from clusterjobs.script.site.templates import SiteFile, SiteTemplates, parse
 from clusterjobs.script.site.variables import KINDS, variables

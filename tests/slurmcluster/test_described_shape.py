@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from clusterjobs.clusters.described.source import DescriptionSource
 from clusterjobs.clusters.source import SlurmShape
-from clusterjobs.lab.shape import LabSpec, lab_spec
-from clusterjobs.lab.slurm_conf import gres_conf, slurm_conf
+from clusterjobs.lab.shape import LabSpec, gres_conf, lab_spec, slurm_conf
 
 SHARED_NODES = """\
 kind: slurm

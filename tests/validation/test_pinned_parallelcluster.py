@@ -11,7 +11,7 @@ import pytest
 from parallelcluster_facts import RECORDED, changes
 
 from clusterjobs.clusters.parallelcluster import source as read
-from clusterjobs.validation import default_account, deprecations, fake_clients
+from clusterjobs.validation import default_account, offline, upgrade
 from clusterjobs.validation import own_checks as capacity
 from clusterjobs.validation.account import region_names
 from clusterjobs.validation.source_map import CLUSTER_VALIDATORS, DUPLICATED_KEYS, KEYS
@@ -70,9 +70,9 @@ def test_our_tables_are_those_of_parallelcluster() -> None:
     assert constant("DEFAULT_MIN_COUNT") == str(read.DEFAULT_MIN_COUNT)
     assert constant("DEFAULT_EPHEMERAL_DIR") == repr(read.DEFAULT_SCRATCH_DIR)
     assert constant("EBS_VOLUME_SIZE_DEFAULT") == str(default_account._DEFAULT_EBS_SIZE)
-    systems = {new for new in deprecations._SUCCESSORS.values() if new}
+    systems = {new for new in upgrade._SUCCESSORS.values() if new}
     assert all(repr(new) in constant("SUPPORTED_OSES") for new in systems)
-    assert not any(repr(old) in constant("SUPPORTED_OSES") for old in deprecations._SUCCESSORS)
+    assert not any(repr(old) in constant("SUPPORTED_OSES") for old in upgrade._SUCCESSORS)
 
 
 def test_validators_that_are_located_exist() -> None:
@@ -90,13 +90,13 @@ def test_types_that_need_the_closed_driver_are_parallelclusters() -> None:
 
 
 FAKES = {
-    "fsx": fake_clients.Fsx,
-    "iam": fake_clients.Iam,
-    "kms": fake_clients.Kms,
-    "resource_groups": fake_clients.ResourceGroups,
-    "route53": fake_clients.HostedZones,
-    "secretsmanager": fake_clients.Secrets,
-    "ssm": fake_clients.Parameters,
+    "fsx": offline.Fsx,
+    "iam": offline.Iam,
+    "kms": offline.Kms,
+    "resource_groups": offline.ResourceGroups,
+    "route53": offline.HostedZones,
+    "secretsmanager": offline.Secrets,
+    "ssm": offline.Parameters,
 }
 BY_MOTO = ("ec2.", "efs.", "s3.")
 

@@ -136,10 +136,6 @@ def _environment() -> dict[str, str]:
 
 
 # ------------------------------------------------------------------ workers
-#
-# Renders and compares specs in several processes, in the order of their paths.
-#
-# Knows processes; it
 
 
 _AT_ONCE = 20  # specs that a worker gets
@@ -162,8 +158,8 @@ class Comparison:
         earlier = self._before.spec(spec)
         before = self._render_before(earlier, spec) if earlier else None
         after = _shown(render_for_comparison(spec, self._after.site), self._after)
-        words = (spec, earlier or "", Path(spec).parent.as_posix(), Path(spec).stem)
-        return outcome_of(spec, before, after, words, is_base)
+        names = (spec, earlier or "", Path(spec).parent.as_posix(), Path(spec).stem)
+        return outcome_of(spec, before, after, names, is_base)
 
     def kill(self) -> None:
         """End what this has started."""

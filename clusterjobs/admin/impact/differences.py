@@ -1,7 +1,4 @@
-"""The difference between two renders, and which differences are the same in many specs.
-
-Knows texts; it must not know files, specs or clusters.
-"""
+"""The difference between two renders, and which differences are the same in many specs."""
 
 from __future__ import annotations
 
@@ -168,9 +165,7 @@ def elided(text: str, names: Sequence[str]) -> str:
     return text
 
 
-# ------------------------------------------------------------------ rendering
-#
-# Renders one spec for a comparison: its files, or why there are none.
+# ------------------------------------------------------------------ one render
 
 
 class Rendered(NamedTuple):
@@ -241,11 +236,10 @@ def _rule(problem: Problem) -> str:
     return f"{rule.name}, {rule.file}:{rule.line}" if rule else ""
 
 
-# ------------------------------------------------------------------ groups
+# ------------------------------------------------------------------ groups of specs
 #
-# Collects what happens to each spec: counts, and one example for each kind of change.
-#
-# Its size grows with the number of different changes, not with the number of specs.
+# Counts, and one example for each kind of change. Its size grows with the number of different
+# changes, not with the number of specs.
 
 
 # The states, in the order of a report.
@@ -320,11 +314,11 @@ class Groups:
 
 
 def outcome_of(
-    spec: str, before: Rendered | None, after: Rendered, words: tuple[str, ...], is_base: bool
+    spec: str, before: Rendered | None, after: Rendered, names: tuple[str, ...], is_base: bool
 ) -> Outcome:
     """Compare both renders of a spec; `before` is None for one that did not exist.
 
-    `words` are names that differ from spec to spec, such as its path. A base of other specs may
+    `names` are those that differ from spec to spec, such as its path. A base of other specs may
     be incomplete: then its failure does not count.
     """
     if after.failed:
@@ -332,19 +326,17 @@ def outcome_of(
         if is_base and (failed_before or before is None):
             return Outcome(spec, BASE)
         state = FAILED_BEFORE if failed_before else REFUSED if after.rule else FAILS
-        key = after.rule or elided(after.reason, words)
+        key = after.rule or elided(after.reason, names)
         return Outcome(spec, state, key, after.message, after.rule)
     if before is None:
         return Outcome(spec, NEW)
     if before.failed:
-        return Outcome(spec, MENDED, elided(before.reason, words), before.message, before.rule)
-    found = difference(before.files, after.files, (after.name, before.name, *words))
+        return Outcome(spec, MENDED, elided(before.reason, names), before.message, before.rule)
+    found = difference(before.files, after.files, (after.name, before.name, *names))
     return Outcome(spec, CHANGED, *found) if found else Outcome(spec, UNCHANGED)
 
 
 # ------------------------------------------------------------------ report
-#
-# The report of a comparison, for people and as JSON.
 
 
 _MAX_SHOWN = 20  # groups of a section

@@ -1,7 +1,4 @@
-"""What is compared: the site folders, the specs and the version before and after a change.
-
-Knows site folders and git; it must not know how specs are rendered or compared.
-"""
+"""What `impact` compares: the site folders, specs and version before and after a change."""
 
 from __future__ import annotations
 

@@ -23,9 +23,7 @@ from clusterjobs.version import __version__
 
 # ------------------------------------------------------------------ header
 #
-# The header of an override: which packaged text it was made from.
-#
-# Knows the header's lines; it
+# The header of an override says which packaged text it was made from.
 
 
 _FIRST = "{## Made by `clusterjobs templates override` from "

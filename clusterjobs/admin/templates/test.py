@@ -93,7 +93,7 @@ def _run(one: SiteTest, update: bool) -> _Result:
             return _Result(one.name, "updated", diff)
     except InputError as error:
         if is_refusal(error) and not one.expected.exists():
-            return _Result(one.name, "refused")  # `policy test` knows whether it must be
+            return _Result(one.name, "refused")  # `policy test` says whether it must be
         show_problems(error.problems)
         return _Result(one.name, "failed")
     return _Result(one.name, "passed" if not diff else "changed" if wanted else "new", diff)
