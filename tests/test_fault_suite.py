@@ -64,7 +64,7 @@ def test_long_forms_run_only_when_asked_for(
     text = "import pytest\ndef test_short(): pass\n@pytest.mark.faults\ndef test_long(): pass\n"
     for name in ("test_signals.py", "test_other.py"):
         (folder / name).write_text(text)
-    for name in ("conftest.py", "fault_suite.py", "slurm_versions.py"):
+    for name in ("conftest.py", "fault_suite.py", "slurm_versions.py", "case_files.py"):
         (tmp_path / "tests" / name).write_text((ROOT / "tests" / name).read_text())
     (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
     done = subprocess.run(
