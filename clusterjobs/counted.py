@@ -1,4 +1,4 @@
-"""A number with its noun, in the singular or plural. It knows only nouns that take an s."""
+"""A number with its noun, in the singular or plural. The plural only adds an s."""
 
 from __future__ import annotations
 

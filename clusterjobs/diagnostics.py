@@ -1,7 +1,4 @@
-"""Collects the problems of a plan, each with the position of its value in the spec.
-
-Knows the positions of the spec's values; it must not know what the values mean.
-"""
+"""Collects the problems of a plan, each with the position of its value in the spec."""
 
 from __future__ import annotations
 
@@ -86,10 +83,8 @@ class Diagnostics:
 
 
 # ------------------------------------------------------------------ provenance
-#
 # The derived values of a plan, each recorded once with its reason and source.
-#
-# `clusterjobs plan` prints them. Knows nothing of what the values mean.
+# `clusterjobs plan` prints them.
 
 
 class Derived(NamedTuple):

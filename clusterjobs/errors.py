@@ -1,7 +1,4 @@
-"""Problems with the user's input. Other modules print them.
-
-This module must not know any file format, and must not print.
-"""
+"""Problems with the user's input, as exceptions and records. Other modules print them."""
 
 from __future__ import annotations
 

@@ -36,7 +36,6 @@ def _not_regular(path: Path) -> OSError:
 
 
 # ------------------------------------------------------------------ growing file
-#
 # Reads a file that another process is writing, as it grows, or its last lines.
 
 

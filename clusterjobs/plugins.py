@@ -158,7 +158,6 @@ def read_run(
 
 
 # ------------------------------------------------------------------ lab paths
-#
 # Paths of the cluster as paths on this machine: `/fsx` is another folder in the shell of a lab.
 
 

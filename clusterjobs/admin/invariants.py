@@ -66,7 +66,6 @@ def first(lines: tuple[Line, ...], pattern: str) -> Line | None:
 
 
 # ------------------------------------------------------------------ directives
-#
 # The directives of a script: all before the first command, each once, and none lost.
 
 
@@ -105,7 +104,6 @@ def lost(scripts: Scripts) -> Iterator[Broken]:
 
 
 # ------------------------------------------------------------------ start and end
-#
 # How a script starts the ranks, and how it ends: exit codes, traps, and the call of `main`.
 
 
@@ -261,7 +259,6 @@ def _home_of(function: str) -> str:
 
 
 # ------------------------------------------------------------------ shell
-#
 # How a script's shell is set up, what it prints, and that nothing of it is lost.
 
 

@@ -222,7 +222,6 @@ def _no_setting(key: str) -> str:
 
 
 # ------------------------------------------------------------------ lines of text
-#
 # The lines of slurm.conf and the sacctmgr commands that enforce a policy, as text.
 # Only checked names and numbers reach a line; everything else is in comments, without
 # control characters.

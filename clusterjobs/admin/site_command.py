@@ -41,9 +41,7 @@ from clusterjobs.spec.defaults import load_defaults, value_problems
 from clusterjobs.yaml.document import dotted
 
 # ------------------------------------------------------------------ site contents
-#
 # What the site folders provide: values, defaults, policies, clusters, templates and tests.
-#
 # Each kind of content is a function of `_KINDS`, which reads one folder.
 
 

@@ -32,7 +32,6 @@ from clusterjobs.sites.policy_check import User
 from clusterjobs.version import __version__
 
 # ------------------------------------------------------------------ policy tests
-#
 # The rules that each spec breaks are compared with the `rules.yaml` beside it.
 
 

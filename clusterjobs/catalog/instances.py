@@ -98,7 +98,6 @@ def _data() -> dict[str, Any]:
 
 
 # ------------------------------------------------------------------ gpus
-#
 # Properties of NVIDIA's GPUs, by the model names that EC2 uses.
 
 

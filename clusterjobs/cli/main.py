@@ -98,7 +98,6 @@ def run(arguments: list[str]) -> int:
 
 
 # ------------------------------------------------------------------ failures
-#
 # Reports of failures: problems of the input, or an internal error, which is also logged.
 
 

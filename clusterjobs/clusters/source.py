@@ -17,7 +17,6 @@ from clusterjobs.clusters.facts import BucketLink, ClusterFacts
 from clusterjobs.errors import Location, Problem, did_you_mean, one_problem
 
 # ------------------------------------------------------------------ slurm nodes
-#
 # The nodes and partitions in Slurm's own configuration, for a lab that imitates the cluster.
 
 
@@ -114,7 +113,6 @@ class ClusterSource(Protocol):
 
 
 # ------------------------------------------------------------------ descriptions
-#
 # Detects, by its text, whether a file is a description of a Slurm cluster.
 
 
@@ -138,7 +136,6 @@ def is_description(text: str) -> bool:
 
 
 # ------------------------------------------------------------------ find
-#
 # Finds the file for a spec's `cluster:`.
 
 

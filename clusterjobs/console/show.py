@@ -149,7 +149,6 @@ def echo_diff(lines: Iterable[str]) -> None:
 
 
 # ------------------------------------------------------------------ states
-#
 # One table for several specs or configs: each with its state and its first problem.
 
 
@@ -188,7 +187,6 @@ def _in_a_line(problem: Problem) -> str:
 
 
 # ------------------------------------------------------------------ messages
-#
 # Messages of a submission go to the terminal, or to the log of a program that uses the Python API.
 
 

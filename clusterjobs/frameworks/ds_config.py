@@ -245,7 +245,6 @@ def _merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
 
 
 # ------------------------------------------------------------------ ds config file
-#
 # The spec's `ds_config`: keys in the spec, or a file beside it that has them.
 
 

@@ -39,9 +39,7 @@ from clusterjobs.text import Value, joined, show
 from clusterjobs.yaml.document import Path
 
 # ------------------------------------------------------------------ checks
-#
 # What Lightning would refuse or misread, found before anything is rendered.
-#
 # Source: Lightning 2.6.6, fabric/plugins/environments/slurm.py and
 # pytorch/trainer/connectors/signal_connector.py.
 

@@ -1,6 +1,6 @@
 """What programs on plain PyTorch say about memory: FSDP, DeepSpeed or a copy on every rank.
 
-Knows the arguments of Hugging Face's Trainer, of Lightning and of torchtitan.
+Reads the arguments of Hugging Face's Trainer, of Lightning and of torchtitan.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,6 @@ from clusterjobs.spec.model import Key, SpecModel
 from clusterjobs.text import Text, show
 
 # ------------------------------------------------------------------ ds foreseen
-#
 # What DeepSpeed's config says about memory: ZeRO's stage, and what is offloaded.
 
 
@@ -53,9 +52,7 @@ def deepspeed_layout(zero: Zero | None, config: Mapping[str, Any]) -> dict[str, 
 
 
 # ------------------------------------------------------------------ fsdp
-#
 # FSDP for Hugging Face's Trainer and Accelerate: `fsdp: {...}` of a spec as their options.
-#
 # Sources: accelerate 1.15, utils/launch.py and FullyShardedDataParallelPlugin; transformers 5.23,
 # TrainingArguments._process_fsdp_args.
 

@@ -24,7 +24,6 @@ from clusterjobs.importing.texts import texts_of_files, texts_of_slurm
 from clusterjobs.importing.write import description_text, nodes_to_probe
 
 # ------------------------------------------------------------------ probe job
-#
 # A job of one task that runs a Python program on one node: srun with the program as its input.
 
 
@@ -100,7 +99,6 @@ def _environment() -> dict[str, str]:
 
 
 # ------------------------------------------------------------------ probe nodes
-#
 # Runs node/probe/probe.py on one node of each type, all at once, and shows the progress.
 
 

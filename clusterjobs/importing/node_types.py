@@ -17,9 +17,7 @@ from clusterjobs.importing.nodes import Node
 from clusterjobs.importing.records import Gpus
 
 # ------------------------------------------------------------------ facts of machine types
-#
 # What EC2 and Google Compute Engine say of a node whose machine type is known.
-#
 # Slurm does not know the model of a GPU, its memory, or the network.
 
 

@@ -11,7 +11,6 @@ from typing import Any
 from clusterjobs.importing.records import Gpus, HostlistError, Line, Record, expand, gpus_of
 
 # ------------------------------------------------------------------ what the texts of a cluster say
-#
 # None is unknown.
 
 

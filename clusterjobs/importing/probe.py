@@ -24,7 +24,6 @@ from clusterjobs.importing.records import Text
 from clusterjobs.importing.yaml_lines import Lines, scalar
 
 # ------------------------------------------------------------------ shared file systems
-#
 # They are in /proc/mounts, in the output of mount, and in /etc/exports.
 
 

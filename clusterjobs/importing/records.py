@@ -149,7 +149,6 @@ def conf_record(line: Line) -> Record:
 
 
 # ------------------------------------------------------------------ hostlist
-#
 # Slurm's lists of nodes: `a[01-10,12]b[1-2]`.
 
 
@@ -211,7 +210,6 @@ def _numbers(text: str) -> list[str]:
 
 
 # ------------------------------------------------------------------ gres
-#
 # The GPUs in Slurm's generic resources: `gpu:a100:8(S:0-1)`.
 
 

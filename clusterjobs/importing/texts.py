@@ -22,7 +22,6 @@ from clusterjobs.importing.records import Line, Text, conf_lines, scontrol_recor
 from clusterjobs.sites.folders import is_file, read_bytes, shown_name
 
 # ------------------------------------------------------------------ cluster texts
-#
 # Runs the commands of Slurm that describe a cluster, each with a timeout.
 
 

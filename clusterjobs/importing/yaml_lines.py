@@ -79,7 +79,6 @@ def _one_line(text: str) -> str:
 
 
 # ------------------------------------------------------------------ accepted values
-#
 # Names of Slurm that a description refuses are left out of an import.
 
 

@@ -36,9 +36,7 @@ if TYPE_CHECKING:
 
 
 # ------------------------------------------------------------------ buckets
-#
 # `buckets/NAME` in the folder of a lab stands for s3://NAME.
-#
 # A link in a shared folder stands for an association of FSx. On the nodes, `stage_lab.py` finds
 # the folders.
 

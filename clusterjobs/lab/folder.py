@@ -28,7 +28,6 @@ from clusterjobs.lab.shape import HEAD_NODE, NETWORK, LabSpec
 from clusterjobs.lab.slurm import COMMANDS, DAEMONS, SYSTEM, Slurm
 
 # ------------------------------------------------------------------ the lab's root folder
-#
 # The root folder of the lab's processes, as a list of instructions for init.sh. It contains
 # everything of this machine, and the cluster's folders. A parent folder of an added folder is
 # rebuilt, with its entries bound one by one, so that nothing is created on this machine.

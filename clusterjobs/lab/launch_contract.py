@@ -96,9 +96,7 @@ def _failed_meetings(ranks: Sequence[Record]) -> Iterator[str]:
 
 
 # ------------------------------------------------------------------ jobs in a lab
-#
 # `templates test --lab` starts the ranks of each test in a lab.
-#
 # Only the templates are tested: the program is ours, and what a lab lacks is left out of the spec
 # (data, software, containers, checks of the nodes). A node count above two becomes two.
 

@@ -246,7 +246,6 @@ def _unavailable(label: str, packages: Sequence[str], error: Exception) -> Input
 
 
 # ------------------------------------------------------------------ other versions
-#
 # Debian's other releases have other versions of Slurm.
 # Their programs need a libc of their own, which is unpacked beside them.
 

@@ -14,7 +14,6 @@ from clusterjobs.text import Text, Value, expanding, joined, variable
 from clusterjobs.yaml.document import Path
 
 # ------------------------------------------------------------------ torchrun checks
-#
 # Which of torchrun's options cannot be used together, or not in a job of clusterjobs, and why.
 
 
@@ -118,9 +117,7 @@ def _check_restarts(launched: Launched, diagnostics: Diagnostics) -> None:
 
 
 # ------------------------------------------------------------------ torchrun options
-#
 # torchrun's own options: logs of the ranks, and restarts inside an attempt.
-#
 # Source: PyTorch 2.13, torch/distributed/run.py, elastic/rendezvous/{c10d_rendezvous_backend,
 # dynamic_rendezvous, static_tcp_rendezvous}.py and elastic/multiprocessing/api.py.
 

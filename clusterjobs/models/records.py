@@ -172,9 +172,7 @@ class Network(NamedTuple):
 
 
 # ------------------------------------------------------------------ flops
-#
 # FLOPs of a training step, as the publications count them: 2 for a multiply-add.
-#
 # Attention is counted without its causal half, as Megatron-LM until March 2025, MosaicML and
 # torchtitan count it. Two conventions differ by up to the attention's share.
 

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 
 # ------------------------------------------------------------------ cluster sources
-#
 # Chooses how a file that describes a cluster is read, by its content.
 
 
@@ -204,7 +203,6 @@ def is_spec(text: str) -> bool:
 
 
 # ------------------------------------------------------------------ named clusters
-#
 # The clusters that a spec can name: the ready configs, and those of the site folders.
 
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 
 # ------------------------------------------------------------------ plan spec
-#
 # Makes the plan of a spec that is loaded: its code, the policies and its own configs are checked.
 
 
@@ -217,7 +216,6 @@ def _named(file: tuple[str, str]) -> tuple[str, str]:
 
 
 # ------------------------------------------------------------------ further problems
-#
 # Problems of the plan that do not depend on the wrong values of a spec.
 
 

@@ -80,7 +80,6 @@ def _with_the_need(problems: Sequence[Problem], need: Problem) -> list[Problem]:
 
 
 # ------------------------------------------------------------------ drawing
-#
 # Draws what a spec needs: a tree for the terminal, Mermaid, and data for a script.
 
 

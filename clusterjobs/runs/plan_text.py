@@ -19,7 +19,6 @@ from clusterjobs.spec.effective import Value, shown_value, single_values
 from clusterjobs.text import Text, partition, show
 
 # ------------------------------------------------------------------ summary
-#
 # A short summary of a run, printed after a render.
 
 

@@ -85,7 +85,6 @@ def _leaves(content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 # ------------------------------------------------------------------ results parquet
-#
 # Writes a table as Parquet, with pyarrow, which clusterjobs does not need otherwise.
 
 
@@ -132,7 +131,6 @@ def _plain(cell: Value) -> Value:
 
 
 # ------------------------------------------------------------------ result rows
-#
 # The results of a sweep's points as rows: of each point its newest completed job.
 
 

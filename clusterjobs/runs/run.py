@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 
 # ------------------------------------------------------------------ missing inputs
-#
 # Warns about inputs of a job that are missing here, if their folder exists on this machine.
 
 
@@ -83,9 +82,7 @@ def _is_missing(path: pathlib.Path) -> bool:
 
 
 # ------------------------------------------------------------------ shared logs
-#
 # Warns about a `logs` folder on this machine in which a job would not start.
-#
 # The rule is that of `make_job_folder` in the job script: no other user may change or replace a
 # job's folder.
 
@@ -136,7 +133,6 @@ def _unsafe_folder(path: pathlib.Path) -> pathlib.Path | None:
 
 
 # ------------------------------------------------------------------ files
-#
 # The files of a render: the scripts with their points, and points.csv of a sweep.
 
 

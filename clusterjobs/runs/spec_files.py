@@ -196,7 +196,6 @@ def _blocks(path: pathlib.Path) -> bool:
 
 
 # ------------------------------------------------------------------ content
-#
 # The content hash of a spec: it covers what the ranks compute, but not scheduling keys.
 
 
@@ -218,7 +217,6 @@ def content_hash(
 
 
 # ------------------------------------------------------------------ own configs
-#
 # The program's own config files that a spec names, and the content hash that includes their texts.
 
 

@@ -31,7 +31,6 @@ from clusterjobs.text import show
 from clusterjobs.yaml.document import Path
 
 # ------------------------------------------------------------------ length
-#
 # How long a training is, and how often it saves, as the spec or its arguments say.
 
 
@@ -108,7 +107,6 @@ def _argument(spec: Experiment, names: Sequence[str]) -> tuple[str, float] | Non
 
 
 # ------------------------------------------------------------------ model and layout
-#
 # What the framework's arguments and files say is taken from there; the keys of the spec win.
 
 

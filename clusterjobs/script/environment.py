@@ -34,9 +34,7 @@ from clusterjobs.script.site.templates import (
 from clusterjobs.version import __version__
 
 # ------------------------------------------------------------------ template cache
-#
 # Jinja's own cache of compiled templates, in the user's cache folder.
-#
 # Compiling all templates takes as long as the rest of a render. If the folder cannot be used, or
 # the disk is full, the templates are compiled each time.
 

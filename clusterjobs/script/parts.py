@@ -86,7 +86,6 @@ def _lines(script: str) -> Iterator[Line]:
 
 
 # ------------------------------------------------------------------ directive options
-#
 # Reads lines of #SBATCH back: the option of each, and its value.
 
 

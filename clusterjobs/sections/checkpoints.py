@@ -183,7 +183,6 @@ def _report_missing_export(context: Context, section: str) -> None:
 
 
 # ------------------------------------------------------------------ checks
-#
 # Warnings about folders that are lost or not found, and buckets that the nodes cannot access.
 
 
@@ -268,7 +267,6 @@ def _folders(spec: Experiment) -> Iterator[tuple[Path, Value]]:
 
 
 # ------------------------------------------------------------------ text
-#
 # Their folder and the exports.
 
 

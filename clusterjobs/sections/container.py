@@ -40,7 +40,6 @@ from clusterjobs.text import (
 from clusterjobs.yaml.document import Path
 
 # ------------------------------------------------------------------ checks
-#
 # What cannot be combined with a container, with the reason and what to do instead.
 
 
@@ -165,7 +164,6 @@ def check_venv(context: Context, venv: Value | None) -> None:
 
 
 # ------------------------------------------------------------------ container mounts
-#
 # The mounts of a container: those that the job needs, and the spec's own.
 
 
@@ -402,7 +400,6 @@ def _options(context: Context, container: WrittenContainer) -> Iterator[Directiv
 
 
 # ------------------------------------------------------------------ text
-#
 # Mounts, names of variables and options.
 
 

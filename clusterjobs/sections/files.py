@@ -28,9 +28,7 @@ def plan(context: Context) -> Files:
 
 
 # ------------------------------------------------------------------ inputs
-#
 # Files that must exist before a rank starts: the script or program, and the sources of data.
-#
 # A retry would miss the same files. Buckets are checked by the programs that read them.
 
 
@@ -89,10 +87,7 @@ def _is_staged(path: Value, data: Sequence[Data]) -> bool:
 
 
 # ------------------------------------------------------------------ data paths
-#
-# Data that every node reads, in the framework's own arguments: is it where every node sees it?.
-#
-# Knows the cluster's folders; it
+# Data that every node reads, in the framework's own arguments: is it where every node sees it?
 
 
 def check_data_paths(context: Context) -> None:
@@ -122,7 +117,6 @@ def check_data_paths(context: Context) -> None:
 
 
 # ------------------------------------------------------------------ text
-#
 # Config files, folders, programs for the nodes.
 
 

@@ -177,7 +177,6 @@ def _record_rendezvous(context: Context) -> None:
 
 
 # ------------------------------------------------------------------ text
-#
 # The command of the ranks and what starts it.
 
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 
 # ------------------------------------------------------------------ checks
-#
 # Whether the sizes of the model fit each other and can be divided, and its precision.
 
 
@@ -255,9 +254,7 @@ def _quotient(context: Context, name: str, total: int, other: str, number: int) 
 
 
 # ------------------------------------------------------------------ config
-#
 # `model: {config: FILE}`: the sizes of the model from a config.json in Hugging Face's format.
-#
 # It joins the file's text with the spec; what its keys mean is in models/huggingface.py.
 
 

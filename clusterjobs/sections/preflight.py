@@ -22,9 +22,7 @@ from clusterjobs.slurm.options import Directive
 from clusterjobs.text import Value, changed, expanding, is_rooted, joined, show, variable
 
 # ------------------------------------------------------------------ preflight checks
-#
 # The checks that a job allows, each with its expected value and the source of that value.
-#
 # Sources: NCCL's documentation; AWS's user guide on EFA.
 
 

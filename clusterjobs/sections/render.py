@@ -54,9 +54,7 @@ def digest(text: str) -> str:
 
 
 # ------------------------------------------------------------------ plan record
-#
 # plan.json: what a job was rendered from and what was derived, for `status`, `logs` and reports.
-#
 # The script writes it into the job's folder. It holds names of files, never folders, so that the
 # same input gives the same bytes everywhere.
 
@@ -149,7 +147,6 @@ def template_context(plan: Plan, inputs: Inputs, table: PointTable | None = None
 
 
 # ------------------------------------------------------------------ outputs
-#
 # All files of one render as texts, the manifest among them. Nothing is written here.
 
 

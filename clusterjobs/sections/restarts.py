@@ -13,9 +13,7 @@ from clusterjobs.spec.keys.restarts import Restarts as WrittenRestarts
 from clusterjobs.spec.known_references import TRAINING_NODES
 
 # ------------------------------------------------------------------ auto resume
-#
 # Restarts by the cluster itself: `srun --auto-resume=1` of SageMaker HyperPod.
-#
 # After a failure HyperPod checks the nodes, replaces bad ones, and starts the step again. If the
 # job has GPUs by GRES, it requeues the job: Slurm cannot replace nodes of such an allocation.
 # Source: AWS, SageMaker HyperPod: automatic node recovery and auto-resume.
@@ -204,7 +202,6 @@ def _check_signal(context: Context, signal: str | None) -> None:
 
 
 # ------------------------------------------------------------------ text
-#
 # Budgets, and how the ranks are asked to save.
 
 

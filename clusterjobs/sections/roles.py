@@ -1,7 +1,7 @@
 """The roles: commands on nodes of their own, started before the training and ended after it.
 
-It knows their nodes, srun's options and the variables with their addresses; it must not know how
-the script watches them.
+Plans their nodes, srun's options and the variables with their addresses. roles.sh.j2 starts and
+watches them.
 """
 
 from __future__ import annotations
@@ -99,7 +99,6 @@ def _record(context: Context, role: Role) -> None:
 
 
 # ------------------------------------------------------------------ text
-#
 # Their nodes, commands and options of srun.
 
 

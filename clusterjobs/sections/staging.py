@@ -31,7 +31,6 @@ from clusterjobs.text import (
 )
 
 # ------------------------------------------------------------------ checks
-#
 # Refuses data sets with impossible paths: they conflict with each other or with the cluster.
 
 
@@ -255,7 +254,6 @@ def _explained(data: Data, linked: bool, service: str) -> tuple[str, str, str]:
 
 
 # ------------------------------------------------------------------ text
-#
 # The inputs to check, and the data to copy.
 
 

@@ -28,7 +28,6 @@ from clusterjobs.text import Value, file_name, joined, show
 from clusterjobs.yaml.document import Path
 
 # ------------------------------------------------------------------ checks
-#
 # Which keys of a step fit together, and with the job's launcher and container.
 
 
@@ -282,7 +281,6 @@ def _beside(step: Step) -> Step:
 
 
 # ------------------------------------------------------------------ text
-#
 # The commands around the training.
 
 

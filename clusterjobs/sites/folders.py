@@ -145,7 +145,6 @@ def unreadable(path: pathlib.Path, error: OSError) -> InputError:
 
 
 # ------------------------------------------------------------------ files
-#
 # Reads the files named on the command line, and the site files.
 
 
@@ -217,7 +216,6 @@ def _beside(path: pathlib.Path) -> str:
 
 
 # ------------------------------------------------------------------ site clusters
-#
 # The clusters that site folders add by name: `clusters/NAME.yaml`.
 
 
@@ -264,7 +262,6 @@ def _clusters_in(folder: pathlib.Path) -> dict[str, pathlib.Path]:
 
 
 # ------------------------------------------------------------------ site templates
-#
 # Reads the templates of the site folders.
 
 
@@ -319,9 +316,7 @@ def template_files(folder: pathlib.Path, seen: set[str]) -> Iterator[pathlib.Pat
 
 
 # ------------------------------------------------------------------ policy files
-#
 # Reads the site's policies, and checks a job against them.
-#
 # What compares and parses is imported only if there are policies: most renders have none.
 
 

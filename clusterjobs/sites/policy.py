@@ -26,9 +26,7 @@ from clusterjobs.yaml import document as yaml_document
 from clusterjobs.yaml.document import Document, Path, dotted
 
 # ------------------------------------------------------------------ policy types
-#
 # The types of single values in a policy.yaml: names, messages, links, lists, times.
-#
 # Each function takes a value that YAML gave and returns the checked one, or raises ValueError:
 # what is wrong and, after a colon, what to write instead.
 
@@ -278,7 +276,6 @@ def _named_keys(rule: Rule) -> Iterator[tuple[Path, str]]:
 
 
 # ------------------------------------------------------------------ policy text
-#
 # Rules of a policy in a few words, for tables and pages.
 
 
@@ -335,7 +332,6 @@ def _limits(limits: Limits) -> Iterator[str]:
 
 
 # ------------------------------------------------------------------ policy example
-#
 # rules.yaml beside an example spec: the rules of the policy that the example must break.
 
 

@@ -19,7 +19,6 @@ from clusterjobs.text import Text, show
 from clusterjobs.yaml.document import Path, dotted
 
 # ------------------------------------------------------------------ policy values
-#
 # The values of a job that a site's rules are compared with, and their paths in the spec.
 
 

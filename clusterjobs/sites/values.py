@@ -43,7 +43,6 @@ def _values(file: str, text: str) -> Mapping[str, Any]:
 
 
 # ------------------------------------------------------------------ site prices
-#
 # The prices of a site.yaml: what the user really pays, for one cluster or one region.
 
 
@@ -148,9 +147,7 @@ def site_price(
 
 
 # ------------------------------------------------------------------ prices
-#
 # The price of a job's nodes: the site's own first, then the catalogue's.
-#
 # A price is used only for its own region and way to buy. Without one, the reason is given.
 
 

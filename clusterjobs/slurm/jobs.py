@@ -138,7 +138,6 @@ def _limit(reason: str) -> str:
 
 
 # ------------------------------------------------------------------ jobs
-#
 # Parses the output of `scontrol show job`.
 
 

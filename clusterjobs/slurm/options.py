@@ -85,7 +85,6 @@ class Directive(NamedTuple):
 
 
 # ------------------------------------------------------------------ time
-#
 # Times as Slurm writes them: `90` (minutes), `12:00:00`, `2-00:00:00`.
 
 

@@ -177,7 +177,6 @@ def _refused(program: str, said: str) -> InputError:
 
 
 # ------------------------------------------------------------------ array ids
-#
 # How Slurm writes several tasks of an array: `0-3,7` and `4711_[0-3,7]`. Pure.
 
 

@@ -1,7 +1,4 @@
-"""A site's defaults.yaml: values below every spec, for all clusters, one cluster, or one queue.
-
-It knows the structure of the file and which keys a spec has; it must not know what they mean.
-"""
+"""A site's defaults.yaml: values below every spec, for all clusters, one cluster, or one queue."""
 
 from __future__ import annotations
 
@@ -33,7 +30,6 @@ from clusterjobs.yaml import document as yaml_document
 from clusterjobs.yaml.document import Document, Path, dotted, look_at
 
 # ------------------------------------------------------------------ extends
-#
 # `extends: base.yaml` in a spec: the bases, each below the file that extends it.
 
 
@@ -267,7 +263,6 @@ class _Checks:
 
 
 # ------------------------------------------------------------------ check defaults
-#
 # Checks the values of every section of a defaults.yaml, also of those that no spec uses yet.
 
 
@@ -301,7 +296,6 @@ def _is_for_the_spec(problem: Problem) -> bool:
 
 
 # ------------------------------------------------------------------ selection
-#
 # Finds the layers that apply to a spec, and merges them.
 
 

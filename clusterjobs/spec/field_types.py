@@ -1,7 +1,7 @@
 """The types of single values in a spec: text, paths, names, time limits, counts.
 
 Each function takes a value that YAML gave and returns the checked one, or raises ValueError: what
-is wrong and, after a colon, what to write instead. It must not know which key the value is for.
+is wrong and, after a colon, what to write instead.
 """
 
 from __future__ import annotations
@@ -282,7 +282,6 @@ Arguments = Annotated[
 
 
 # ------------------------------------------------------------------ seconds
-#
 # Numbers of seconds in a spec: a time with a unit is refused with the number to write instead.
 
 
@@ -310,7 +309,6 @@ Seconds = Annotated[Count, BeforeValidator(_refuse_units)]
 
 
 # ------------------------------------------------------------------ gpu count
-#
 # The number of GPUs in a spec, with or without Slurm's type of them: `4`, `a100:4`.
 
 
@@ -344,11 +342,8 @@ GpuCount = Annotated[CountOrNone, WrapValidator(gpus)]
 
 
 # ------------------------------------------------------------------ commands
-#
 # The types of what a spec runs: commands, which are never code, and lines of bash.
-#
-# As in field_types.py, nothing is expanded or executed, and a ValueError says what to write
-# instead.
+# Nothing is expanded or executed.
 
 
 _SHELL_SIGNS = re.compile(r"[|&;<>`]|\$\(")

@@ -15,7 +15,6 @@ from clusterjobs.spec.model import OptionModels, SpecModel, keys_below, known_ke
 from clusterjobs.yaml.document import Path, dotted
 
 # ------------------------------------------------------------------ renamed keys
-#
 # Keys that a spec had under another name: what replaces each, as a hint that can be pasted.
 
 
@@ -52,7 +51,6 @@ def written_value(where: Location) -> str:
 
 
 # ------------------------------------------------------------------ slurm names
-#
 # Options of sbatch written as keys of the spec: `partition` is `queue`, `account` is in `sbatch`.
 
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 
 # ------------------------------------------------------------------ role references
-#
 # The variables with the addresses of roles, and the references to them: `{{ roles.server.addr }}`.
 
 
@@ -86,10 +85,8 @@ def is_address(name: str) -> bool:
 
 
 # ------------------------------------------------------------------ plan references
-#
 # References to values that only the plan knows, such as `{{ world_size }}`, and where each
 # reference that is not a plain value may be used.
-#
 # A `DerivedValue` takes their place until they are planned (sections/complete.py).
 
 

@@ -18,7 +18,6 @@ from clusterjobs.yaml import document as yaml_document
 from clusterjobs.yaml.document import Path, dotted, look_at
 
 # ------------------------------------------------------------------ added lists
-#
 # The lists of a spec that a layer can add to: `setup: {prepend: [...]}`, `append`, `replace`.
 
 Lists = Mapping[Path, bool]  # path -> whether the list may also be one block of text
@@ -265,7 +264,6 @@ def _resolve_lists(
 
 
 # ------------------------------------------------------------------ settings
-#
 # `--set key=value`: changes of a merged spec from the command line, with their positions.
 
 

@@ -1,8 +1,7 @@
 """From a spec's text and the texts below it to an Experiment.
 
 The steps: the layers (defaults, bases, the spec, `--set`) are merged, then references expanded,
-then the models validate. Positions are kept, so that later problems can be shown where they are. It
-must not know the meaning of any key, except of those that select the layers.
+then the models validate. Positions are kept, so that later problems can be shown where they are.
 """
 
 from __future__ import annotations
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 
 
 # ------------------------------------------------------------------ remaining
-#
 # A spec without its wrong values, so that the rest of it can be checked as well.
 
 

@@ -123,7 +123,6 @@ def keys_below(model: type[SpecModel]) -> Mapping[Path, Key]:
 
 
 # ------------------------------------------------------------------ option models
-#
 # The keys that frameworks and launchers add to a spec.
 
 

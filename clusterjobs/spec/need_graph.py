@@ -1,6 +1,6 @@
 """The graph of specs that `needs:` makes: their order, and its problems.
 
-Pure: the caller reads the files. It must not know the jobs that were submitted.
+Pure: the caller reads the files. Jobs that were submitted play no part.
 """
 
 from __future__ import annotations

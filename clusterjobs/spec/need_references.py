@@ -1,7 +1,6 @@
 """References to a spec that is needed: `{{ needs.pretrain.checkpoints.path }}`.
 
-It finds the spec by its name among `needs:`, and the value in it; the caller reads the file. It
-must not know the meaning of any other key.
+Finds the spec by its name among `needs:`, and the value in it; the caller reads the file.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from clusterjobs.spec.references import BadReferenceError, Expanded, look_up
 from clusterjobs.text import Text, show, variable_names
 
 # ------------------------------------------------------------------ need circle
-#
 # Circular needs: the error shows the whole circle.
 
 

@@ -1,7 +1,4 @@
-"""The points of a sweep: their values, names and order.
-
-It knows the keys of `sweep:`; it must not know which keys a spec has.
-"""
+"""The points of a sweep: their values, names and order."""
 
 from __future__ import annotations
 
@@ -22,7 +19,6 @@ from clusterjobs.spec.references import as_text
 from clusterjobs.yaml.document import Path
 
 # ------------------------------------------------------------------ point names
-#
 # Names of points: `0007-lr=3e-4,micro=8-1a2b3c4d`, unique and safe as names of files.
 
 
@@ -102,7 +98,6 @@ def _words(keys: set[str]) -> dict[str, str]:
 
 
 # ------------------------------------------------------------------ sweep checks
-#
 # Checks whether the sections of a sweep fit each other: no key twice, `samples` with `random`.
 
 

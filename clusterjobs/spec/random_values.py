@@ -1,7 +1,7 @@
 """Values drawn at random for a sweep: value number i of a key depends on seed, key and i alone.
 
 So the same seed gives the same values on every machine and in every version, and more samples keep
-the first ones. It knows the distributions; it must not know what the keys mean.
+the first ones.
 """
 
 from __future__ import annotations

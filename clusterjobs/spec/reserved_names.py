@@ -1,7 +1,7 @@
 """Names of environment variables that a spec must not set, each with the reason.
 
 The script exports the variables of the ranks, the parameters and the secrets, so they share its
-namespace. It knows the names; it must not know where a spec uses them.
+namespace.
 """
 
 from __future__ import annotations

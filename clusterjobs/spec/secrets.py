@@ -1,7 +1,7 @@
 """Detection of secrets in a spec: they are refused, and never printed.
 
 Specs are shared and committed, so a spec has only the names of secrets; the node reads the values
-when the job runs. It knows what secrets look like; it must not know the spec's keys.
+when the job runs.
 """
 
 from __future__ import annotations

@@ -149,7 +149,6 @@ class _Settings:
 
 
 # ------------------------------------------------------------------ point folders
-#
 # Gives each point of a sweep a checkpoint folder of its own.
 
 
@@ -195,7 +194,6 @@ def in_the_job(folder: Value, point: Point, *, packed: bool) -> str:
 
 
 # ------------------------------------------------------------------ common values
-#
 # Compares the points of a sweep: some values must be equal, some folders must differ.
 
 
@@ -310,7 +308,6 @@ def _folders(arguments: Any, packed: bool) -> Iterator[tuple[Path, Value]]:
 
 
 # ------------------------------------------------------------------ point problems
-#
 # Joins the problems of a sweep's points: the same problem in many points is shown once.
 
 

@@ -168,9 +168,7 @@ KINDS: dict[str, type] = {
 
 
 # ------------------------------------------------------------------ offerings
-#
 # Which region and zone offers an instance type: EC2's own lists, from moto's data files.
-#
 # Without the extra nothing is known, and the functions return None.
 
 
@@ -241,7 +239,6 @@ def _data_folder() -> pathlib.Path:
 
 
 # ------------------------------------------------------------------ account overrides
-#
 # `--account FILE`: a user's overrides for the simulated account.
 #
 #     subnets: {subnet-0123456789abcdef0: {zone: us-east-1a}}

@@ -33,7 +33,6 @@ from clusterjobs.validation.finding import Data
 from clusterjobs.validation.upgrade import upgrade as upgraded
 
 # ------------------------------------------------------------------ differences of two clusters
-#
 # With the extra, ParallelCluster's own comparison and update policies are used; without it, only
 # the differences are known.
 

@@ -345,7 +345,6 @@ def _refuse_public_address(interfaces: list[dict[str, Any]]) -> None:
 
 
 # ------------------------------------------------------------------ instance types that moto lacks
-#
 # moto has the types of one region and one day. Others exist too: of other regions, retired ones.
 
 _TEMPLATE = "p4d.24xlarge"  # for what the catalogue does not say

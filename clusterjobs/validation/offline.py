@@ -20,7 +20,6 @@ from clusterjobs.validation.moto import patched_moto, seed, storage_group, with_
 from clusterjobs.validation.optional_deps import environment
 
 # ------------------------------------------------------------------ fake clients
-#
 # moto supports these services too little, and filling it with data would be more work than
 # replacing the few calls that ParallelCluster makes. Each class replaces one of ParallelCluster's
 # own clients.

@@ -118,7 +118,6 @@ def _check_efa(path: Path, kind: str) -> Iterator[Finding]:
 
 
 # ------------------------------------------------------------------ CustomSlurmSettings
-#
 # With a wrong name slurmctld does not start.
 
 
@@ -170,7 +169,6 @@ def _names() -> dict[str, list[str]]:
 
 
 # ------------------------------------------------------------------ storage
-#
 # Shared folders and Lustre: conflicts, and settings that FSx refuses only at creation.
 
 

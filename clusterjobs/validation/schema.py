@@ -124,7 +124,6 @@ def known_fields(schema: Any, path: Path) -> dict[str, Any]:
 
 
 # ------------------------------------------------------------------ hints
-#
 # For results of ParallelCluster's validators whose text does not say what to change.
 
 
@@ -211,9 +210,7 @@ def hint_for(validator: str, text: str) -> str:
 
 
 # ------------------------------------------------------------------ validators
-#
 # Runs ParallelCluster's own validators on a loaded config, and locates their results.
-#
 # A result has no path. Therefore the registration of each validator is recorded: the object that
 # it checks, its arguments, and the loop variables of the registering line (`queue`,
 # `compute_resource`).

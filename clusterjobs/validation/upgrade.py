@@ -28,7 +28,6 @@ from clusterjobs.validation.own_checks import check_drivers
 from clusterjobs.yaml.document import Document, Path, look_at
 
 # ------------------------------------------------------------------ what is outdated
-#
 # Each function yields findings. A finding has an edit if the change is safe.
 
 

@@ -31,7 +31,6 @@ from clusterjobs.yaml.syntax import (
 )
 
 # ------------------------------------------------------------------ mappings
-#
 # The keys and values of YAML mappings, with merge keys (`<<`) resolved by the 1.1 rules.
 
 

@@ -12,9 +12,7 @@ from yaml.nodes import ScalarNode
 from clusterjobs.errors import Location, Problem
 
 # ------------------------------------------------------------------ causes
-#
 # The usual causes of text that is not YAML, found in the lines before a parser's error.
-#
 # A parser notices a mistake late: a quote that is not closed where the next quote opens.
 
 
@@ -222,9 +220,7 @@ def _syntax_hint(what: str, source: str) -> str:
 
 
 # ------------------------------------------------------------------ scalars
-#
 # The type and value of a YAML scalar by two sets of rules.
-#
 # "core" is YAML 1.2, for specs; "1.1" is PyYAML, for ParallelCluster's configs. Numbers keep the
 # text that they were written as.
 

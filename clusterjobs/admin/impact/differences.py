@@ -237,7 +237,6 @@ def _rule(problem: Problem) -> str:
 
 
 # ------------------------------------------------------------------ groups of specs
-#
 # Counts, and one example for each kind of change. Its size grows with the number of different
 # changes, not with the number of specs.
 

@@ -198,7 +198,6 @@ def _print_json(data: Any) -> None:
 
 
 # ------------------------------------------------------------------ docs: a page for a wiki
-#
 # Text from a site's files is escaped, so that it cannot become markup of the page.
 
 

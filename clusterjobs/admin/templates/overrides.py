@@ -22,7 +22,6 @@ from clusterjobs.sites.folders import TEMPLATES, SiteFolders, read_text, shown_p
 from clusterjobs.version import __version__
 
 # ------------------------------------------------------------------ header
-#
 # The header of an override says which packaged text it was made from.
 
 

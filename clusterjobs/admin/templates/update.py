@@ -155,7 +155,6 @@ def _say(override: Override, what: str) -> None:
 
 
 # ------------------------------------------------------------------ diff
-#
 # clusterjobs templates diff: the site's blocks against the packaged ones.
 
 
@@ -211,7 +210,6 @@ def _in_full(override: Override, packaged: str) -> str:
 
 
 # ------------------------------------------------------------------ override
-#
 # clusterjobs templates override: a first text for a block of the site's own.
 
 

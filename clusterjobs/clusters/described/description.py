@@ -19,9 +19,7 @@ from clusterjobs.spec.model import SpecModel
 from clusterjobs.text import show
 
 # ------------------------------------------------------------------ value types
-#
 # The types of single values in a description of a Slurm cluster: names, times, versions, numbers.
-#
 # As in spec/field_types.py, a ValueError says what is wrong and, after a colon, what to write.
 
 

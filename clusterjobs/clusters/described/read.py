@@ -17,8 +17,7 @@ from clusterjobs.spec.validate import check_model
 from clusterjobs.yaml import document as yaml_document
 from clusterjobs.yaml.document import Document, Path, dotted, look_at
 
-# ------------------------------------------------------------------ slurm words
-#
+# ------------------------------------------------------------------ slurm names
 # Slurm's own names for what a description has, for hints: `RealMemory` is memory_mib here.
 
 
@@ -213,9 +212,7 @@ def _misfits_of_type(name: str, node_type: NodeType, document: Document) -> Iter
 
 
 # ------------------------------------------------------------------ unclear
-#
 # What a description leaves unknown or unclear, as warnings and notes of `validate`.
-#
 # A description with all of them is still a valid one.
 
 

@@ -25,9 +25,7 @@ from clusterjobs.errors import Problem
 from clusterjobs.slurm.options import seconds_of
 
 # ------------------------------------------------------------------ slurm nodes
-#
 # The nodes and partitions of Slurm that a description stands for, so that a lab can imitate them.
-#
 # A description has no names of nodes: here they are TYPE-1, TYPE-2, ...
 
 
@@ -93,7 +91,6 @@ def _prefixes(kinds: Iterable[str]) -> dict[str, str]:
 
 
 # ------------------------------------------------------------------ facts
-#
 # Makes cluster facts from a description of a Slurm cluster.
 
 

@@ -100,9 +100,7 @@ class Cluster(NamedTuple):
 
 
 # ------------------------------------------------------------------ releases
-#
 # Which Slurm a release of ParallelCluster ships: a table.
-#
 # A config does not say which release it is for. A site.yaml may: `parallelcluster: 3.13.1`.
 
 

@@ -15,9 +15,7 @@ from clusterjobs.errors import InputError, Location, Problem, one_problem
 from clusterjobs.yaml.document import Document, Path, load
 
 # ------------------------------------------------------------------ coerce
-#
 # Reads single values of any config; a value that cannot be read is unknown (None).
-#
 # Nothing here raises.
 
 
@@ -262,10 +260,8 @@ def _location(source: str, file: str, index: int, width: int) -> Location:
 
 
 # ------------------------------------------------------------------ placeholders
-#
 # Finds placeholders of templates that nobody filled in: `${SUBNET}`, `<your subnet>`, `{SUBNET}`.
-#
-# `{{ site.x }}` is no placeholder: `site.py` replaces it.
+# `{{ site.x }}` is no placeholder: `site_values.py` replaces it.
 
 
 _UNFILLED = re.compile(

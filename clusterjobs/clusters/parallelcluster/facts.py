@@ -34,10 +34,9 @@ from clusterjobs.errors import InputError, Problem, did_you_mean
 from clusterjobs.yaml.document import Document, Path
 
 # ------------------------------------------------------------------ slurm nodes
-#
 # The partitions and nodes that ParallelCluster creates in Slurm from a config.
-#
-# py and config_utils.py); it
+# Source: the generator on the head node (aws-parallelcluster-cookbook, slurm/config_renderer.py and
+# config_utils.py).
 
 
 # cookbook attribute realmemory_to_ec2memory_ratio: the rest is used by the kernel
@@ -181,7 +180,6 @@ _REFRESH = "is it new? python -m clusterjobs.catalog.refresh reads it from your 
 
 
 # ------------------------------------------------------------------ s3 access
-#
 # The buckets that the nodes of a queue may access, by its Iam.S3Access.
 
 

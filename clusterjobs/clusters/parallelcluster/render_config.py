@@ -28,7 +28,6 @@ from clusterjobs.spec.references import Scalar
 from clusterjobs.yaml.document import Document, Path, dotted, load
 
 # ------------------------------------------------------------------ associations
-#
 # Links of folders to buckets as data repository associations of the cluster's file systems.
 
 
@@ -172,7 +171,6 @@ def _of_its_owner(name: str, inside: str, wanted: BucketLink) -> Problem:
 
 
 # ------------------------------------------------------------------ edit yaml
-#
 # Inserts entries into YAML text, each with a comment above it; all other text is kept.
 
 

@@ -154,7 +154,6 @@ def _hint(
 
 
 # ------------------------------------------------------------------ site form
-#
 # Makes the lines that a site.yaml lacks for a config, with blank values.
 
 

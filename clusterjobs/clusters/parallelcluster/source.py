@@ -48,9 +48,7 @@ from clusterjobs.slurm.options import seconds_of
 from clusterjobs.yaml.document import Document, Path, dotted
 
 # ------------------------------------------------------------------ read
-#
 # Reads any ParallelCluster 3 config, leniently.
-#
 # Real configs have placeholders and old values: a value that cannot be read is unknown, not an
 # error. Only a file that is not a ParallelCluster config is refused.
 

@@ -37,9 +37,7 @@ from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
 from clusterjobs.text import show, split_text
 
 # ------------------------------------------------------------------ foreseen
-#
 # What fairseq's architecture and arguments say about memory and speed.
-#
 # Source: fairseq 0.12, models/roberta/model.py and models/transformer_lm.py (the architectures).
 
 

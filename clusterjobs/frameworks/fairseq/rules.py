@@ -316,7 +316,6 @@ TRAINING_RULES: tuple[Rule[Given], ...] = (
 
 
 # ------------------------------------------------------------------ overrides of hydra
-#
 # hydra refuses a key that fairseq's config lacks, and a value of another type.
 
 

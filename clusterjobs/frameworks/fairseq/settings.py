@@ -1,6 +1,6 @@
 """The settings of fairseq that follow from a spec, by the names of fairseq's own config.
 
-Knows no command line: command_line.py writes the settings as arguments.
+They are written as arguments at the end of this module.
 Source: fairseq 0.12, fairseq/dataclass/configs.py.
 """
 
@@ -166,9 +166,7 @@ OF_THE_LAUNCHER = (
 
 
 # ------------------------------------------------------------------ command line
-#
 # fairseq's settings as arguments of its two programs.
-#
 # `fairseq-train` takes flags; `fairseq-hydra-train` takes hydra's overrides, `group.key=value`,
 # which have a grammar of their own: a value with special characters is quoted by its rules.
 # Source: hydra 1.3, its override grammar; fairseq 0.12, fairseq_cli/hydra_train.py.

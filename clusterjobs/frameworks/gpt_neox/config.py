@@ -127,9 +127,7 @@ def written_values(config: Config) -> Iterator[tuple[Path, Any]]:
 
 
 # ------------------------------------------------------------------ config loading
-#
 # GPT-NeoX's own YAML files, merged and checked as deepy.py does on the cluster.
-#
 # Source: GPT-NeoX 2.0, megatron/neox_arguments/arguments.py (from_ymls, calculate_derived).
 
 

@@ -57,9 +57,7 @@ from clusterjobs.spec.model import SpecModel
 from clusterjobs.text import Value, expanding, show
 
 # ------------------------------------------------------------------ data
-#
 # The data that a GPT-NeoX config names.
-#
 # Source: EleutherAI/gpt-neox, megatron/data/gpt2_dataset.py: the first rank writes an index beside
 # the data, and without use_shared_fs the first rank of each node.
 
@@ -82,9 +80,7 @@ def data_paths(config: Mapping[str, Any]) -> Iterator[DataPath]:
 
 
 # ------------------------------------------------------------------ foreseen
-#
 # What GPT-NeoX's config says about a model's shape, its memory and its speed.
-#
 # Source of the keys and defaults: GPT-NeoX 2.0, megatron/neox_arguments/neox_args.py and
 # megatron/model/transformer.py.
 

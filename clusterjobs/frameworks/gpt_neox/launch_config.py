@@ -176,7 +176,6 @@ def written(spec: Experiment, options: Options, diagnostics: Diagnostics) -> dic
 
 
 # ------------------------------------------------------------------ config names
-#
 # The names of GPT-NeoX's config files, the user's and ours, as deepy.py takes them.
 
 
@@ -220,7 +219,6 @@ def warn_of_unread(
 
 
 # ------------------------------------------------------------------ spec checks
-#
 # What a spec for GPT-NeoX may not say, whatever the user's files contain.
 
 

@@ -107,7 +107,6 @@ def layout_fields(spec: Experiment) -> dict[str, Any]:
 
 
 # ------------------------------------------------------------------ data paths
-#
 # Megatron's arguments with paths that every node reads or writes.
 
 

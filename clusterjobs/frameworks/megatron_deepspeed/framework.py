@@ -59,9 +59,7 @@ from clusterjobs.spec.model import SpecModel
 from clusterjobs.yaml.document import Path
 
 # ------------------------------------------------------------------ foreseen
-#
 # What Megatron-DeepSpeed's arguments and options say about memory and speed.
-#
 # Source of the flags: megatron/arguments.py of Megatron-DeepSpeed.
 
 

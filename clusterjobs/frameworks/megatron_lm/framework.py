@@ -49,9 +49,7 @@ from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
 
 # ------------------------------------------------------------------ foreseen
-#
 # What Megatron-LM's arguments say about memory and speed, beside those of both Megatrons.
-#
 # Source of the flags: megatron/training/arguments.py.
 
 

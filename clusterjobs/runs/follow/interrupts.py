@@ -52,7 +52,6 @@ def postponed_interrupts(say: Callable[[], None]) -> Iterator[None]:
 
 
 # ------------------------------------------------------------------ leave running
-#
 # Ctrl-C while jobs are followed: asks whether to cancel them, else leaves them running.
 
 

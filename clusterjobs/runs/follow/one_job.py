@@ -19,7 +19,6 @@ from clusterjobs.slurm.jobs import in_words
 from clusterjobs.slurm.queue import Queued, known_jobs
 
 # ------------------------------------------------------------------ polled queue
-#
 # Polls Slurm's queue while a job is followed, at growing intervals.
 
 
@@ -68,7 +67,6 @@ class PolledQueue:
 
 
 # ------------------------------------------------------------------ job end
-#
 # How a job ended: from the records in its folder, and from what Slurm still knows.
 
 
@@ -116,7 +114,6 @@ def job_end(folder: pathlib.Path | None, job: Queued | None) -> JobEnd:
 
 
 # ------------------------------------------------------------------ log printer
-#
 # Prints a job's log to standard output as it grows: all of it, its last lines, or one rank's.
 
 

@@ -69,7 +69,6 @@ class RankText(NamedTuple):
 
 
 # ------------------------------------------------------------------ rank filter
-#
 # Filters the lines of one rank from a log that is read in parts.
 
 
@@ -122,7 +121,6 @@ class RankFilter:
 
 
 # ------------------------------------------------------------------ rank labels
-#
 # How the lines of a job's log name their ranks: from the job's plan.json and its launcher.
 
 

@@ -41,7 +41,6 @@ from clusterjobs.slurm.jobs import in_words
 from clusterjobs.slurm.queue import Queued, by_id
 
 # ------------------------------------------------------------------ points
-#
 # Follows the points of a sweep, or the tasks of an array: a line for each change of a state.
 
 
@@ -148,7 +147,6 @@ def _in_words(state: PointState) -> str:
 
 
 # ------------------------------------------------------------------ array tasks
-#
 # The tasks of a plain array of jobs, `sbatch: {array: 0-99}`, while they are followed.
 
 

@@ -26,7 +26,6 @@ from clusterjobs.runs.jobs.unstarted import Unstarted
 from clusterjobs.slurm.queue import Queued, by_id, known_jobs
 
 # ------------------------------------------------------------------ point patterns
-#
 # Finds the points of a sweep for `3,7-9`, a name, or a pattern such as `*lr=3e-4*`.
 
 
@@ -283,7 +282,6 @@ def _is_own(job: Queued) -> bool:
 
 
 # ------------------------------------------------------------------ log choice
-#
 # Which job's log `clusterjobs logs SPEC [POINT|JOB_ID]` prints.
 
 

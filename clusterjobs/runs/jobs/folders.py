@@ -17,9 +17,7 @@ from typing import Any, BinaryIO, NamedTuple
 from clusterjobs.files import open_regular
 
 # ------------------------------------------------------------------ submissions
-#
 # The record of all calls of sbatch by `submit`: `submissions.jsonl` in the folder of a sweep.
-#
 # Each line is one call of sbatch. It is written twice: before the call, as an intent without a job
 # id, and after it.
 
@@ -195,9 +193,7 @@ def read_plan(path: pathlib.Path) -> dict[str, Any]:
 
 
 # ------------------------------------------------------------------ point folders
-#
 # The folders of a sweep's points and of their jobs, and what a point is known by.
-#
 # A point is known by its digest, the last part of its name: its index moves when the spec is
 # extended.
 

@@ -163,7 +163,6 @@ def _number(value: object) -> int | None:
 
 
 # ------------------------------------------------------------------ roles
-#
 # The roles of a job, from the plan.json in its folder.
 
 

@@ -249,7 +249,6 @@ def _end(file: pathlib.Path) -> str:
 
 
 # ------------------------------------------------------------------ resume
-#
 # Which points of a sweep are submitted, and why the others are not. Pure.
 
 
@@ -288,7 +287,6 @@ def counts_in_words(states: Iterable[PointState]) -> str:
 
 
 # ------------------------------------------------------------------ jobs
-#
 # The names, states and jobs of a sweep's points, for `logs`, `cancel` and `run`.
 
 

@@ -1,7 +1,7 @@
 """Jobs that ended before they had a folder below `logs`, for example because it is not safe.
 
-They are known from Slurm for some minutes, and by the file of sbatch's --output. This module knows
-nothing of jobs that have a folder.
+They are known from Slurm for some minutes, and by the file of sbatch's --output. Jobs that
+have a folder are in records.py.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from clusterjobs.runs.jobs.records import read_folder
 from clusterjobs.slurm.queue import shown_job
 
 # ------------------------------------------------------------------ unmet needs
-#
 # Explains from the records of needed jobs why a job never started.
 
 

@@ -28,7 +28,6 @@ from clusterjobs.slurm.jobs import in_words
 from clusterjobs.slurm.queue import Queued, by_id, known_jobs
 
 # ------------------------------------------------------------------ queue
-#
 # The jobs that Slurm knows, from one call of squeue, as `status` needs them.
 
 
@@ -198,7 +197,6 @@ def _checkpoint(
 
 
 # ------------------------------------------------------------------ missing record
-#
 # The message of `status` and `logs` for an attempt that has no record of its end.
 
 

@@ -107,7 +107,6 @@ def _lines(text: str) -> list[str]:
 
 
 # ------------------------------------------------------------------ tracebacks
-#
 # The first Python traceback of a job's last attempt, and the rank that printed it.
 
 

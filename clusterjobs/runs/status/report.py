@@ -40,7 +40,6 @@ from clusterjobs.runs.status.tables import (
 from clusterjobs.runs.status.targets import Finder, Group, my_groups
 
 # ------------------------------------------------------------------ task ids
-#
 # Resolves the id of a task of an array, `4711_3`, as `status` shows it until the task starts.
 
 
@@ -269,7 +268,6 @@ def _report_missing(groups: Sequence[Group], job_id: str) -> None:
 
 
 # ------------------------------------------------------------------ watch
-#
 # Redraws a view until nothing in it can change any more, or Ctrl-C.
 
 

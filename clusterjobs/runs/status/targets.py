@@ -147,9 +147,7 @@ def _checkpoint_finder(spec: Experiment) -> Callable[[], str] | None:
 
 
 # ------------------------------------------------------------------ mine
-#
 # This user's jobs, whatever their specs: those that Slurm knows.
-#
 # The spec of a job is looked for in the folder in which it was submitted. A job of another spec is
 # shown with what Slurm says of it.
 

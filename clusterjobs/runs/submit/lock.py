@@ -30,7 +30,6 @@ from clusterjobs.spec.experiment import Experiment
 from clusterjobs.text import Text, show
 
 # ------------------------------------------------------------------ sweep folder
-#
 # The folder of a sweep on this machine, `<logs>/<sweep>`, in which several people may submit.
 
 

@@ -107,7 +107,6 @@ def _waiting_by_name(
 
 
 # ------------------------------------------------------------------ needed job ids
-#
 # Needs that name a job by its id: what Slurm, or the job's own record, knows of it.
 
 
@@ -153,9 +152,7 @@ def _problem(need: SpecNeed, index: int, what: str, hint: str) -> InputError:
 
 
 # ------------------------------------------------------------------ needed jobs
-#
 # Finds the jobs that must run first, and the job ids to wait for. Pure.
-#
 # Source: sbatch(1), --dependency.
 
 

@@ -40,7 +40,6 @@ from clusterjobs.spec.points import Point
 from clusterjobs.yaml.document import dotted
 
 # ------------------------------------------------------------------ needed spec
-#
 # Renders and submits one spec that another one needs, with or without a sweep.
 
 

@@ -39,7 +39,6 @@ from clusterjobs.runs.submit.sbatch import (
 from clusterjobs.slurm.queue import Queued, as_ranges, by_id, known_jobs
 
 # ------------------------------------------------------------------ checks
-#
 # Refuses to submit a sweep if points might start twice, or if Slurm would refuse it.
 
 
@@ -168,7 +167,6 @@ def _hidden(chosen: Collection[str], seen: Seen) -> Iterator[Problem]:
 
 
 # ------------------------------------------------------------------ former
-#
 # Points in the queue that the spec no longer has: `submit` names them, and leaves them alone.
 
 
@@ -391,7 +389,6 @@ class _Call:
 
 
 # ------------------------------------------------------------------ a job of a pipeline
-#
 # A spec without a sweep is recorded beside its jobs, too, if it needs others or they need it.
 
 

@@ -107,7 +107,6 @@ def _why_not(one: PointState, options: SubmitOptions) -> str:
 
 
 # ------------------------------------------------------------------ needs report
-#
 # The report of `submit` about the specs and jobs that a spec needs.
 
 

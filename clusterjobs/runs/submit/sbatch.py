@@ -24,7 +24,6 @@ from clusterjobs.sections.plan import Plan
 from clusterjobs.text import show
 
 # ------------------------------------------------------------------ submit
-#
 # Submits a rendered script with sbatch, without variables of another job.
 
 
@@ -170,7 +169,6 @@ def _append(file: BinaryIO, submission: Submission) -> None:
 
 
 # ------------------------------------------------------------------ limits
-#
 # The limits of the running Slurm that decide how a sweep is submitted: `scontrol show config`.
 
 
@@ -210,7 +208,6 @@ def _number(text: str | None) -> int | None:
 
 
 # ------------------------------------------------------------------ slurm arrays
-#
 # Fits the arrays of a sweep to the limits of the running Slurm.
 
 

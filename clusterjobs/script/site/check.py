@@ -32,9 +32,7 @@ from clusterjobs.script.site.templates import (
 from clusterjobs.script.site.variables import PRINTED, Shape
 
 # ------------------------------------------------------------------ template check
-#
 # Checks a site's templates before they are rendered: unknown variables, and unquoted values.
-#
 # A template may print variables and blocks, loop over lists, ask for conditions, and include or
 # extend others. Nothing else is allowed, since the rest of Jinja makes text that nobody quoted.
 

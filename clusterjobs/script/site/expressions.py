@@ -13,7 +13,6 @@ from clusterjobs.errors import nearest
 from clusterjobs.script.site.templates import PACKAGED
 
 # ------------------------------------------------------------------ quoting context
-#
 # Where in bash each printed variable of a template stands: in a command, in quotes, in a comment.
 
 

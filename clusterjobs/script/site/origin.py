@@ -49,7 +49,6 @@ def replaced_by(name: str, site: SiteTemplates) -> Location | None:
 
 
 # ------------------------------------------------------------------ script syntax
-#
 # Whether bash can read a script with a site's templates, and which line of them is wrong.
 
 

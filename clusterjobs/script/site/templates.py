@@ -93,7 +93,6 @@ def with_used_files(text: str, used: Iterable[SiteFile]) -> str:
 
 
 # ------------------------------------------------------------------ syntax
-#
 # A site's template as a syntax tree, and the positions of problems in its text.
 
 
@@ -180,7 +179,6 @@ def _unclosed(file: SiteFile, tag: str) -> Location:
 
 
 # ------------------------------------------------------------------ lines
-#
 # Checks the lines of a site's files: characters, directives, and where the last line ends.
 
 

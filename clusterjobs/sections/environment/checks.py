@@ -17,9 +17,7 @@ from clusterjobs.text import Text, Value, expanding, literals, show, variable_na
 from clusterjobs.yaml.document import Path
 
 # ------------------------------------------------------------------ inherited env
-#
 # Variables of the shell that called sbatch, which must not reach the job.
-#
 # sbatch passes on the caller's whole environment. If sbatch is called inside another job, srun and
 # torch would use that job's ranks and options. Source: sbatch(1), OUTPUT ENVIRONMENT VARIABLES;
 # srun(1), INPUT ENVIRONMENT VARIABLES; squeue(1), scancel(1), scontrol(1), ENVIRONMENT VARIABLES;

@@ -1,8 +1,8 @@
 """The environment that each fabric needs: every variable with its reason and source.
 
 A variable is here only if the fabric's documentation asks for it: NCCL and its plugins choose the
-rest, and a value that the site has set stays. It must not know clusters: what is special about one
-(which InfiniBand ports to use) is in the cluster's own `env`. docs/fabrics.md has the whole table.
+rest, and a value that the site has set stays. What is special about one cluster (which InfiniBand
+ports to use) is in the cluster's own `env`. docs/fabrics.md has the whole table.
 """
 
 from __future__ import annotations

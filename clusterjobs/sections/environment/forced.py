@@ -54,9 +54,7 @@ def forced_for_ranks(env: Mapping[str, EnvValue]) -> Mapping[str, Forced]:
 
 
 # ------------------------------------------------------------------ node rank
-#
 # `{{ job.node_rank }}`: a placeholder that each node replaces by its own rank.
-#
 # The script's shell runs on the first node alone, so it cannot expand this reference. The variable
 # CLUSTERJOBS_NODE_RANK has the text; the first lines of a rank's shell (blocks/inside.sh.j2)
 # replace it in the command, whatever else the command contains.

@@ -33,7 +33,6 @@ from clusterjobs.spec.keys.environment import Forced, SiteValue, command_and_nam
 from clusterjobs.text import expanding, joined, show, variable
 
 # ------------------------------------------------------------------ secrets
-#
 # Secrets: values that the job reads on the node. No rendered file contains them.
 
 

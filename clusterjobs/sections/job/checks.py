@@ -26,7 +26,6 @@ from clusterjobs.spec.key_names import owners_of_options
 from clusterjobs.spec.model import known_keys
 
 # ------------------------------------------------------------------ dropped directives
-#
 # Derived directives that a spec drops: `sbatch: {partition: false}`.
 
 

@@ -19,9 +19,7 @@ from clusterjobs.spec.model import known_keys
 from clusterjobs.text import show, variable, variable_names, without_slash
 
 # ------------------------------------------------------------------ arrays
-#
 # Job arrays: `sbatch: {array: 0-99%10}` runs one command once for each index.
-#
 # Source: sbatch(1), --array; slurm.conf(5), MaxArraySize.
 
 

@@ -17,7 +17,6 @@ from clusterjobs.spec.keys.job import Parameter as WrittenParameter
 from clusterjobs.text import Text, Value, show, variable, variable_names
 
 # ------------------------------------------------------------------ parameters
-#
 # Parameters: values that can be changed when the job is submitted.
 
 

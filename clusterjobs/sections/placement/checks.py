@@ -118,9 +118,7 @@ def _check_node_type(context: Context) -> None:
 
 
 # ------------------------------------------------------------------ neuron
-#
 # Whether a job can use the NeuronCores of its nodes (Trainium, Inferentia2).
-#
 # Source: AWS Neuron documentation; torch-neuronx, which reads the ranks only if torchrun sets
 # them.
 

@@ -1,7 +1,7 @@
 """How a spec requests GPUs from Slurm: `gpus_per_node: a100:4`, or in `sbatch` as
 `gpus-per-node: a100:4` or `gres: gpu:a100:4`.
 
-It knows Slurm's forms of a request. It must not know how many GPUs a node has.
+Reads Slurm's forms of a request. How many GPUs a node has is checked in node_share.py.
 """
 
 from __future__ import annotations
@@ -116,9 +116,7 @@ def requests_gpus(directives: Iterable[tuple[str, Value | int | bool, str]]) -> 
 
 
 # ------------------------------------------------------------------ hints
-#
 # `--hint` of sbatch and srun: which CPUs Slurm binds the ranks to.
-#
 # srun ignores the hint silently beside an option that binds CPUs or names a number of threads, so
 # the derived `--cpu-bind=none` is left out. Source: Slurm, validate_hint_option() in
 # src/common/slurm_opt.c; srun(1), --hint.

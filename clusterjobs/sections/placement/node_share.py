@@ -11,7 +11,6 @@ from clusterjobs.sections.placement.gpu_requests import gpus_wanted
 from clusterjobs.spec.experiment import Experiment
 
 # ------------------------------------------------------------------ packing
-#
 # Packing: `sweep: {per_node: 8}` runs several points of a sweep side by side on one node.
 
 

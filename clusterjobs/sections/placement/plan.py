@@ -26,7 +26,6 @@ from clusterjobs.slurm.options import seconds_of, slurm_time
 from clusterjobs.spec.experiment import Experiment
 
 # ------------------------------------------------------------------ role nodes
-#
 # How the nodes of a job are divided: the first ones train, the others have roles.
 
 

@@ -1,6 +1,6 @@
 """Makes arrays of jobs of a sweep's points: one for all points of the same shape.
 
-It knows the limits of Slurm's arrays, and the directives of one.
+Checks the limits of Slurm's arrays, and derives the directives of one.
 Source: sbatch(1), --array; slurm.conf(5), MaxArraySize.
 """
 
@@ -24,7 +24,6 @@ from clusterjobs.spec.references import as_text
 from clusterjobs.text import Text, Value, joined, variable, variable_names
 
 # ------------------------------------------------------------------ point table
-#
 # The points that share a script, and the table of their values in it.
 
 
@@ -150,7 +149,6 @@ def _taken_names(plan: Plan, code: str) -> set[str]:
 
 
 # ------------------------------------------------------------------ point groups
-#
 # Which points of a sweep can share a script, and why the others cannot.
 
 
@@ -331,7 +329,6 @@ def _ranges(indexes: Sequence[int]) -> str:
 
 
 # ------------------------------------------------------------------ plan
-#
 # The sweep that a job belongs to: its name and folder, and the variables for the ranks.
 
 

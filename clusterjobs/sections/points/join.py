@@ -29,9 +29,7 @@ from clusterjobs.text import (
 )
 
 # ------------------------------------------------------------------ variable names
-#
 # Names for the shell variables that hold a point's values.
-#
 # They are in small letters, unlike variables of the ranks, and none is one of the script's own.
 
 
@@ -88,9 +86,7 @@ def _is_free(name: str, taken: Collection[str]) -> bool:
 
 
 # ------------------------------------------------------------------ join texts
-#
 # Joins the texts of a sweep's points into one text with shell variables.
-#
 # A variable stands for what differs; its values are a column of the script's table.
 
 

@@ -72,7 +72,6 @@ EnvValue: TypeAlias = Annotated[
 
 
 # ------------------------------------------------------------------ module items
-#
 # The items of `software.modules`: names to load, and other commands of `module`.
 
 
