@@ -178,6 +178,8 @@ def build_horovod(work: pathlib.Path, root: pathlib.Path) -> None:
     # gloo asks for MPI's C compiler, and uses only its C++: without it, a symbol is missing.
     gloo = source / "third_party/gloo/cmake/Dependencies.cmake"
     _replace(gloo, "if(MPI_C_FOUND)", "if(MPI_CXX_FOUND)")
+    # With CUDA's torch and an nvcc on PATH, it would build for GPUs, and ask for CUDA's libraries.
+    _replace(source / "cmake/Modules/FindPytorch.cmake", "(CUDA_HOME is not None)", "False")
     compiler = work / "bin" / "mpicxx"
     flags = "-O1 -DNDEBUG -DOMPI_SKIP_MPICXX"  # half the time; Open MPI's C++ part is not linked
     # The environment has an MPI of its own (mpich), which CMake would find by its mpiexec.
@@ -238,7 +240,10 @@ def _run(
         command, cwd=cwd, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     if done.returncode != 0:
-        say("\n".join(done.stdout.splitlines()[-30:]))
+        lines = done.stdout.splitlines()
+        errors = [number for number, line in enumerate(lines[:-30]) if "error" in line.lower()]
+        first = errors[0] if errors else len(lines)  # what follows is often one long traceback
+        say("\n".join([*lines[first : first + 20], "...", *lines[-30:]]))
     done.check_returncode()
 
 
