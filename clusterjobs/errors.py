@@ -99,3 +99,8 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
     if match := nearest(word, known):
         return f"did you mean {match}?"
     return "known: " + ", ".join(known) if known else ""
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 node`, `2 nodes`, `1,000 nodes`."""
+    return f"{number} {noun}" if number == 1 else f"{number:,} {noun}s"

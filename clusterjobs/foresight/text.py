@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from clusterjobs.console.show import printable
-from clusterjobs.counted import counted
-from clusterjobs.errors import Problem
+from clusterjobs.errors import Problem, counted
 from clusterjobs.foresight.foresee import Foresight, no_speed
 from clusterjobs.foresight.formulas.training_time import FAILURES, START_NOTE, loss_share
 from clusterjobs.frameworks.arguments import given_arguments

@@ -6,8 +6,8 @@ Source: Horovod 0.28.1, runner/launch.py and runner/gloo_run.py; its guides to M
 from collections.abc import Iterator, Mapping
 from typing import Annotated
 
-from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics, Provenance
+from clusterjobs.errors import counted
 from clusterjobs.frameworks.arguments import arguments_of, refuse_arguments, script_of
 from clusterjobs.frameworks.base import Foreseen, Framework, LogLine, Program, Task, Variable
 from clusterjobs.spec import field_types

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics, Provenance
+from clusterjobs.errors import counted
 from clusterjobs.frameworks.arguments import (
     arguments_of,
     check_parallel_arguments,

@@ -7,8 +7,8 @@ overrides have the same names in both. Source: torchtitan 0.3.0 and 0.2.2, confi
 from collections.abc import Iterator, Mapping
 from typing import Annotated
 
-from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics, Provenance
+from clusterjobs.errors import counted
 from clusterjobs.frameworks.arguments import arguments_of, given_arguments, refuse_arguments
 from clusterjobs.frameworks.base import (
     Foreseen,

@@ -15,8 +15,7 @@ import click
 from clusterjobs import resources
 from clusterjobs.clusters.described.read import read_description
 from clusterjobs.console.show import show_problems
-from clusterjobs.counted import counted
-from clusterjobs.errors import InputError, Problem
+from clusterjobs.errors import InputError, Problem, counted
 from clusterjobs.importing.collect import collect
 from clusterjobs.importing.nodes import Seen
 from clusterjobs.importing.probe import Candidate, Probed, complete_cluster, read_probe

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import get_args
 
 from clusterjobs.clusters.described.description import ContainerProgram
-from clusterjobs.counted import counted
-from clusterjobs.errors import did_you_mean, one_problem
+from clusterjobs.errors import counted, did_you_mean, one_problem
 from clusterjobs.importing import yaml_lines as valid
 from clusterjobs.importing.collect import partitions_with_nodes
 from clusterjobs.importing.node_types import NodeKind, is_hyperpod, node_kinds

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from clusterjobs.counted import counted
+from clusterjobs.errors import counted
 from clusterjobs.importing import yaml_lines as valid
 from clusterjobs.importing.node_types import NodeKind, is_hyperpod, is_of_parallelcluster
 from clusterjobs.importing.probe import (

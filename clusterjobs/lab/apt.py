@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from clusterjobs.counted import counted
+from clusterjobs.errors import counted
 
 Say = Callable[[str], None]
 FAILURES = (subprocess.CalledProcessError, OSError)

@@ -15,8 +15,7 @@ import click
 
 from clusterjobs.console.options import output_option, set_option
 from clusterjobs.console.show import print_json
-from clusterjobs.counted import counted
-from clusterjobs.errors import InputError, Problem
+from clusterjobs.errors import InputError, Problem, counted
 from clusterjobs.lab.folder import LabFolder
 from clusterjobs.lab.selection import (
     existing,

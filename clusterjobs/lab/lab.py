@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from clusterjobs.counted import counted
-from clusterjobs.errors import one_problem
+from clusterjobs.errors import counted, one_problem
 from clusterjobs.files import GrowingFile
 from clusterjobs.lab.apt import Say
 from clusterjobs.lab.folder import LabFacts, LabFolder, without_slurm

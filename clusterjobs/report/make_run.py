@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from clusterjobs.counted import counted
+from clusterjobs.errors import counted
 from clusterjobs.report.attempts import (
     Kept,
     Part,

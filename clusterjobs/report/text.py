@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from clusterjobs.console.show import printable, styled, table
-from clusterjobs.counted import counted
+from clusterjobs.errors import counted
 from clusterjobs.report.logs.formats import all_formats
 from clusterjobs.report.logs.records import Log
 from clusterjobs.report.run import LostTime, Run

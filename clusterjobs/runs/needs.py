@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from clusterjobs.console.show import printable, table
-from clusterjobs.counted import counted
-from clusterjobs.errors import InputError, Problem, in_order
+from clusterjobs.errors import InputError, Problem, counted, in_order
 from clusterjobs.runs.spec_files import SpecFiles
 from clusterjobs.sites.folders import shown_name
 from clusterjobs.spec.load import LoadedSpec

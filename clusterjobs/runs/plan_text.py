@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from clusterjobs.console.show import printable, table
-from clusterjobs.counted import counted
+from clusterjobs.errors import counted
 from clusterjobs.frameworks.arguments import argument_key
 from clusterjobs.plugins import BLOCKS
 from clusterjobs.runs.run import Run, point_rows, shown

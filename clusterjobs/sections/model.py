@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics, Provenance
-from clusterjobs.errors import InputError, Problem
+from clusterjobs.errors import InputError, Problem, counted
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.frameworks.base import Parallelism, Samples, Shape
 from clusterjobs.sections.context import Context

@@ -14,13 +14,13 @@ from clusterjobs.sections.context import Context
 from clusterjobs.sections.environment.checks import check_literal_words
 from clusterjobs.sections.environment.plan import check_secrets
 from clusterjobs.sections.environment.plan import plan as plan_environment
-from clusterjobs.sections.environment.render import render as render_environment
+from clusterjobs.sections.environment.plan import render as render_environment
 from clusterjobs.sections.files import plan as plan_files
 from clusterjobs.sections.files import render as render_files
 from clusterjobs.sections.job.checks import check_age, check_clock, check_versions
 from clusterjobs.sections.job.plan import check_parameters
 from clusterjobs.sections.job.plan import plan as plan_job
-from clusterjobs.sections.job.render import render as render_job
+from clusterjobs.sections.job.plan import render as render_job
 from clusterjobs.sections.launch import plan as plan_launch
 from clusterjobs.sections.launch import plan_program
 from clusterjobs.sections.launch import render as render_launch
@@ -29,7 +29,7 @@ from clusterjobs.sections.placement.checks import check_neuron, check_use_of_nod
 from clusterjobs.sections.placement.gpu_requests import check_gpu_requests, check_hint
 from clusterjobs.sections.placement.node_share import check_packing
 from clusterjobs.sections.placement.plan import plan as plan_placement
-from clusterjobs.sections.placement.render import render as render_placement
+from clusterjobs.sections.placement.plan import render as render_placement
 from clusterjobs.sections.points.arrays import plan as plan_points
 from clusterjobs.sections.points.render import render as render_points
 from clusterjobs.sections.preflight import plan as plan_preflight

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from clusterjobs.counted import counted
+from clusterjobs.errors import counted
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.launchers import LAUNCHERS
 from clusterjobs.script.lines import command_text, heading, option_lines

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
-from clusterjobs.counted import counted
+from clusterjobs.errors import counted
 from clusterjobs.launchers import LAUNCHERS, Launcher
 from clusterjobs.script import shell
 from clusterjobs.script.lines import WIDTH, command_text, once_per_node, program_text

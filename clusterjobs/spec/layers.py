@@ -9,9 +9,8 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Locator
-from clusterjobs.errors import InputError, Location, Problem, did_you_mean, one_problem
+from clusterjobs.errors import InputError, Location, Problem, counted, did_you_mean, one_problem
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import OptionModels, SpecModel, keys_below
 from clusterjobs.yaml import document as yaml_document

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from clusterjobs.counted import counted
-from clusterjobs.errors import Location, Problem
+from clusterjobs.errors import Location, Problem, counted
 from clusterjobs.spec.keys.needs import Need
 from clusterjobs.spec.load import LoadedSpec
 from clusterjobs.spec.need_references import KEY

@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.errors import did_you_mean
+from clusterjobs.errors import counted, did_you_mean
 from clusterjobs.spec.keys.sweep import KEY, Sweep
 from clusterjobs.spec.references import as_text
 from clusterjobs.yaml.document import Path

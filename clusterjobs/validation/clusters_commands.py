@@ -18,8 +18,7 @@ from clusterjobs.clusters.facts import ClusterFacts
 from clusterjobs.clusters.source import is_description
 from clusterjobs.console.options import json_option, site_file_option
 from clusterjobs.console.show import print_json, show_problems, styled
-from clusterjobs.counted import counted
-from clusterjobs.errors import Location, Problem, one_problem
+from clusterjobs.errors import Location, Problem, counted, one_problem
 from clusterjobs.runs.clusters import (
     AnyCluster,
     Config,

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from clusterjobs.console.show import printable, table
-from clusterjobs.counted import counted
-from clusterjobs.errors import one_problem
+from clusterjobs.errors import counted, one_problem
 from clusterjobs.foresight.advise.advise import STEPS_OF_A_PRICE, Advice, Option, layout_text
 from clusterjobs.foresight.foresee import range_data, rounded
 from clusterjobs.foresight.formulas.layouts import TIE, Candidate, pareto_front

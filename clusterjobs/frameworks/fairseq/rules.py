@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from clusterjobs.counted import counted
-from clusterjobs.errors import nearest
+from clusterjobs.errors import counted, nearest
 from clusterjobs.frameworks.arguments import Argument, given_arguments
 from clusterjobs.frameworks.base import Task
 from clusterjobs.frameworks.fairseq.settings import Settings, argument_keys

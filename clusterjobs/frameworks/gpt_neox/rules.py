@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.errors import counted
 from clusterjobs.frameworks.flags import mapping_findings, table
 from clusterjobs.frameworks.gpt_neox.config import Config, report, written_values
 from clusterjobs.frameworks.rules import Case, Finding, Rule, findings_of, row, rule

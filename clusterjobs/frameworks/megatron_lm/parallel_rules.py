@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from clusterjobs.counted import counted
+from clusterjobs.errors import counted
 from clusterjobs.frameworks.rules import Case, Finding, Rule, row, rule
 from clusterjobs.frameworks.rules import GivenArguments as Given
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from clusterjobs.counted import counted
+from clusterjobs.errors import counted
 from clusterjobs.report.logs.records import Quantity
 from clusterjobs.report.run import LostTime, Run, Spread
 from clusterjobs.report.tables import dollars, duration, integer, loss, number, seconds, share

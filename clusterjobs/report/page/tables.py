@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from clusterjobs.counted import counted
+from clusterjobs.errors import counted
 from clusterjobs.report.logs.records import Quantity
 from clusterjobs.report.page.curves import Plot, Point
 from clusterjobs.report.page.overview import NAMES, last_value

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from clusterjobs.console.show import printable, table
-from clusterjobs.counted import counted
+from clusterjobs.errors import counted
 from clusterjobs.runs.jobs.states import RUNNING, STATES
 from clusterjobs.runs.status.job import JobData
 from clusterjobs.runs.status.sweep import SweepData

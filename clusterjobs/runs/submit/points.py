@@ -9,8 +9,7 @@ from types import MappingProxyType
 from typing import BinaryIO, NamedTuple
 
 from clusterjobs.console.show import Say, printable
-from clusterjobs.counted import counted
-from clusterjobs.errors import InputError, Problem, one_problem
+from clusterjobs.errors import InputError, Problem, counted, one_problem
 from clusterjobs.runs.jobs.choose import points_matching
 from clusterjobs.runs.jobs.folders import (
     Submission,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from clusterjobs.console.show import printable, table
-from clusterjobs.counted import counted
+from clusterjobs.errors import counted
 from clusterjobs.runs.jobs.states import COMPLETED, PENDING, PointState, counts_in_words
 from clusterjobs.runs.run import Run
 from clusterjobs.runs.submit.needed_jobs import BY_NAME, KnownJobs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from clusterjobs.counted import counted
+from clusterjobs.errors import counted
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.environment.fabrics import fabric_of
 from clusterjobs.sections.placement.gpu_requests import gpu_request

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clusterjobs.clusters.facts import NodeType
-from clusterjobs.counted import counted
+from clusterjobs.errors import counted
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.launchers import LAUNCHERS
 from clusterjobs.sections.context import Context

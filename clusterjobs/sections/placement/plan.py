@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from clusterjobs.clusters.facts import NodeGroup, Partition
-from clusterjobs.counted import counted
+from clusterjobs.errors import counted
 from clusterjobs.frameworks.base import Shape
+from clusterjobs.script import shell
+from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.context import Context
+from clusterjobs.sections.placement.gpu_requests import requests_gpus
 from clusterjobs.sections.placement.node_share import (
     plan_cpus_per_task,
     plan_gpus_per_node,
     plan_ranks_per_node,
     points_per_node,
+    port_stride,
     refuse_gpus,
 )
 from clusterjobs.sections.placement.nodes import (
@@ -22,6 +27,7 @@ from clusterjobs.sections.placement.nodes import (
     node_limit,
 )
 from clusterjobs.sections.plan import Placement
+from clusterjobs.sections.rendering import Rendering
 from clusterjobs.slurm.options import seconds_of, slurm_time
 from clusterjobs.spec.experiment import Experiment
 
@@ -140,3 +146,27 @@ def _check_exclusive(context: Context, exclusive: bool, partition: Partition) ->
             "remove it, or choose a queue that shares its nodes",
             warning=True,
         )
+
+
+# ------------------------------------------------------------------ text
+# Numbers of nodes and ranks.
+
+
+def render(rendering: Rendering) -> dict[str, Any]:
+    """What the block `placement` and the launchers' templates print."""
+    plan = rendering.plan
+    shape, per_node = plan.placement.shape, plan.placement.per_node
+    return {
+        "nodes": shape.nodes,
+        "all_nodes": plan.placement.all_nodes,
+        "nodes_in_words": ShellText(counted(plan.placement.all_nodes, "node")),
+        "gpus_per_node": shape.gpus_per_node,
+        "has_gpus_unrequested": shape.gpus_per_node > 0 and not requests_gpus(plan.job.directives),
+        "ranks_per_node": shape.ranks_per_node,
+        "world_size": shape.world_size,
+        "is_packed": per_node > 1,
+        "last_slot": per_node - 1,
+        "has_address_suffix": bool(plan.placement.address_suffix),
+        "address_suffix": shell.quote(plan.placement.address_suffix),
+        "port_stride": port_stride(per_node),
+    }

@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from clusterjobs.counted import counted
+from clusterjobs.errors import counted
 from clusterjobs.sections.plan import Plan
 from clusterjobs.slurm.options import Directive
 from clusterjobs.spec.reserved_names import is_of_the_script

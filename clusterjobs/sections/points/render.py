@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from clusterjobs.counted import counted
+from clusterjobs.errors import counted
 from clusterjobs.script import shell
 from clusterjobs.script.lines import WIDTH, wrapped
 from clusterjobs.script.shell import ShellText
