@@ -10,15 +10,12 @@ import importlib
 import pathlib
 import re
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
-
-from pydantic.fields import FieldInfo
 
 from clusterjobs.frameworks import option_models
-from clusterjobs.launchers.base import LauncherOptions
+from clusterjobs.reference.keys import Documented, keys_of, keys_of_frameworks
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.job import EXTENDS
-from clusterjobs.spec.model import Key, SpecModel, known_keys, models_in
+from clusterjobs.spec.model import SpecModel, models_in
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
 TABLE = re.compile(r"<!-- keys: ([\w.* ]+) -->\n(.*?)<!-- end of keys -->", re.DOTALL)
@@ -27,25 +24,17 @@ TABLES = {
 }
 
 
-class Row(NamedTuple):
-    """A key in a table. `of`: the frameworks or launchers that have it."""
-
-    path: str
-    key: Key
-    default: str
-    of: tuple[str, ...] = ()
-
-    def text(self, page: pathlib.Path) -> str:
-        """The line of the table; links are relative to the page."""
-        meaning = self.key.doc + (f" ({self.key.unit})" if self.key.unit else "")
-        if self.of:
-            meaning += f" ({', '.join(self.of)})"
-        if target := self.key.see:
-            label = (target.partition("#")[2] or target.removesuffix(".md")).replace("-", " ")
-            meaning += f"; see [{label.rpartition('/')[2]}]({target})"
-        meaning = re.sub(r"\]\(([^)]*)\)", lambda link: f"]({_relative(link[1], page)})", meaning)
-        cells = (f"`{self.path}`", meaning, f"`{self.key.example.strip()}`", self.default)
-        return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+def _line(one: Documented, page: pathlib.Path) -> str:
+    """The line of the table; links are relative to the page."""
+    meaning = one.key.doc + (f" ({one.key.unit})" if one.key.unit else "")
+    if one.of and "." not in one.path:
+        meaning += f" ({', '.join(one.of)})"
+    if target := one.key.see:
+        label = (target.partition("#")[2] or target.removesuffix(".md")).replace("-", " ")
+        meaning += f"; see [{label.rpartition('/')[2]}]({target})"
+    meaning = re.sub(r"\]\(([^)]*)\)", lambda link: f"]({_relative(link[1], page)})", meaning)
+    cells = (f"`{one.path}`", meaning, f"`{one.key.example.strip()}`", one.default)
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
 def _relative(link: str, page: pathlib.Path) -> str:
@@ -58,80 +47,30 @@ def _relative(link: str, page: pathlib.Path) -> str:
     return f"{up}{target.relative_to(DOCS)}{sign}{anchor}"
 
 
-def rows(names: str) -> Iterator[Row]:
+def rows(names: str) -> Iterator[Documented]:
     """The rows of a table."""
     for name in names.split():
         yield from _rows(name)
 
 
-def _rows(name: str) -> Iterator[Row]:
+def _rows(name: str) -> Iterator[Documented]:
     if name == "frameworks":
-        yield from _of_frameworks()
+        yield from keys_of_frameworks(_MODELS_WITH_TABLES)
     elif name.endswith(".*"):
-        yield from _below(_model_at(name.removesuffix(".*")), "")
+        yield from keys_of(_model_at(name.removesuffix(".*")), "", _MODELS_WITH_TABLES)
     else:
         module = importlib.import_module(f"clusterjobs.spec.keys.{name}")
         own = getattr(module, f"{name.title()}Keys").__annotations__
-        yield from (row for row in _below(Experiment, "") if re.split(r"\W", row.path)[0] in own)
+        keys = keys_of(Experiment, "", _MODELS_WITH_TABLES)
+        yield from (one for one in keys if re.split(r"\W", one.path)[0] in own)
         if name == "job":
-            yield Row("extends", EXTENDS, "none")
+            yield Documented("extends", EXTENDS, "none")
 
 
 def table(names: str, page: pathlib.Path) -> str:
     """The table in Markdown."""
     lines = ["| key | meaning | example | default |", "|---|---|---|---|"]
-    return "".join(f"{line}\n" for line in [*lines, *(one.text(page) for one in rows(names))])
-
-
-def _of_frameworks() -> Iterator[Row]:
-    models = option_models()
-    owners: dict[str, list[str]] = {}
-    found: dict[str, type[SpecModel]] = {}
-    for framework, model in models.frameworks.items():
-        for name in model.model_fields if model else ():
-            owners.setdefault(name, []).append(framework)
-            found.setdefault(name, model)  # type: ignore[arg-type]
-    for name, model in found.items():
-        for row in _below(model, ""):
-            if row.path.partition(".")[0] == name:
-                of = tuple(owners[name]) if row.path == name else ()
-                yield row._replace(of=of)
-    for name, model in models.launchers.items():
-        if model and issubclass(model, LauncherOptions):
-            yield Row(name, model.about, "")
-            yield from _below(model, f"{name}.")
-
-
-def _below(model: type[SpecModel], above: str) -> Iterator[Row]:
-    """The keys of a model, each with the keys below it, if these have no table of their own."""
-    keys, fields = known_keys(model), model.model_fields.values()
-    for (name, key), field in zip(keys.items(), fields, strict=True):
-        assert key, f"{model.__name__}.{name} has no Key"
-        path = f"{above}{name}"
-        yield Row(path, key, key.default_is or _default(field))
-        yield from _inside(field, path)
-
-
-def _inside(field: FieldInfo, path: str) -> Iterator[Row]:
-    kind = getattr(field.annotation, "__origin__", None)
-    steps = {tuple: "[].", dict: ".NAME."}.get(kind, ".") if kind else "."
-    found: dict[str, Row] = {}
-    for model in reversed(list(models_in(field.annotation))):  # of a model's sizes, then of a file
-        if model not in _MODELS_WITH_TABLES:
-            for row in _below(model, f"{path}{steps}"):
-                found.setdefault(row.path, row)
-    yield from found.values()
-
-
-def _default(field: FieldInfo) -> str:
-    if field.is_required():
-        return "required"
-    value = field.default
-    if isinstance(value, bool):
-        return f"`{str(value).lower()}`"
-    if isinstance(value, str) and value:
-        return f"`{value}`"
-    return str(value) if isinstance(value, int) else ""
+    return "".join(f"{line}\n" for line in [*lines, *(_line(one, page) for one in rows(names))])
 
 
 def _model_at(path: str) -> type[SpecModel]:

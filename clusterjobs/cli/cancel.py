@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from clusterjobs.console.options import completed_by
 from clusterjobs.console.show import print_json, printable, problem_data
 from clusterjobs.errors import InputError, Problem, one_problem
 from clusterjobs.runs.jobs.choose import Chosen, choose
@@ -26,7 +27,13 @@ The last is a task of an array; the array's own id ends all its tasks.
 
 
 @click.command(epilog=_EXAMPLES)
-@click.argument("what", nargs=-1, required=True, metavar="[SPEC [POINT...]|JOB_ID]...")
+@click.argument(
+    "what",
+    nargs=-1,
+    required=True,
+    metavar="[SPEC [POINT...]|JOB_ID]...",
+    shell_complete=completed_by("completed_jobs"),
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result for each job as JSON.")
 def cancel(what: tuple[str, ...], as_json: bool) -> None:
     """Cancel jobs. The ranks have Slurm's KillWait seconds to save; no job is requeued.

@@ -7,7 +7,7 @@ import pathlib
 import click
 
 from clusterjobs.cli.groups import PluginGroup
-from clusterjobs.console.options import json_option, site_file_option
+from clusterjobs.console.options import completed_by, json_option, site_file_option
 from clusterjobs.console.show import print_json, show_problems
 from clusterjobs.runs.cluster_tables import cluster_data, list_text, show_text
 from clusterjobs.runs.clusters import Described, find_config_file, named_clusters, read_cluster_file
@@ -49,7 +49,7 @@ def list_(as_json: bool) -> int:
 
 
 @clusters.command(short_help="Show the queues, nodes and storage of a cluster.")
-@click.argument("cluster")
+@click.argument("cluster", shell_complete=completed_by("completed_clusters"))
 @site_file_option
 @json_option
 def show(cluster: str, site: pathlib.Path | None, as_json: bool) -> None:
@@ -68,7 +68,7 @@ def show(cluster: str, site: pathlib.Path | None, as_json: bool) -> None:
 
 
 @clusters.command(short_help="Print the values that your site.yaml lacks.")
-@click.argument("cluster")
+@click.argument("cluster", shell_complete=completed_by("completed_clusters"))
 def site(cluster: str) -> None:
     """Print the values that site.yaml lacks for CLUSTER, for you to fill in.
 

@@ -6,7 +6,7 @@ import pathlib
 
 import click
 
-from clusterjobs.console.options import spec_argument
+from clusterjobs.console.options import completed_by, spec_argument
 from clusterjobs.console.show import printable
 from clusterjobs.errors import InputError, did_you_mean, one_problem
 from clusterjobs.runs.follow.one_job import (
@@ -35,7 +35,12 @@ Examples:
 
 @click.command(epilog=_EXAMPLES)
 @spec_argument
-@click.argument("which", required=False, metavar="[POINT|JOB_ID]")
+@click.argument(
+    "which",
+    required=False,
+    metavar="[POINT|JOB_ID]",
+    shell_complete=completed_by("completed_jobs"),
+)
 @click.option(
     "--rank",
     type=click.IntRange(min=0),

@@ -7,6 +7,7 @@ import re
 
 import click
 
+from clusterjobs.console.options import completed_by
 from clusterjobs.console.show import print_json, printable, show_problems
 from clusterjobs.errors import InputError
 from clusterjobs.runs.status.report import Report, Wanted, make_report, metric_pattern
@@ -25,7 +26,12 @@ _JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,18})?")
 
 
 @click.command(epilog=_EXAMPLES)
-@click.argument("targets", nargs=-1, metavar="[TARGET]...")
+@click.argument(
+    "targets",
+    nargs=-1,
+    metavar="[TARGET]...",
+    shell_complete=completed_by("completed_jobs"),
+)
 @click.option("--points", is_flag=True, help="Show a table of the points of each sweep.")
 @click.option(
     "--metric",

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
 import pathlib
 from collections.abc import Callable
 from typing import Any
 
 import click
+
+
+def completed_by(function: str) -> Callable[[click.Context, click.Parameter, str], Any]:
+    """A function of reference/complete.py, imported when a shell asks what completes a word."""
+
+    def complete(context: click.Context, parameter: click.Parameter, typed: str) -> Any:
+        module = importlib.import_module("clusterjobs.reference.complete")
+        return getattr(module, function)(context, parameter, typed)
+
+    return complete
+
 
 # Not `readable`: reading the file gives a better message than click.
 spec_argument = click.argument("spec", type=click.Path(readable=False, path_type=pathlib.Path))
@@ -22,6 +34,7 @@ set_option = click.option(
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
+    shell_complete=completed_by("completed_settings"),
     help="Change a value of the spec for this run: --set nodes=4 --set args.lr=3e-4.",
 )
 user_option = click.option(
@@ -50,6 +63,7 @@ points_option = click.option(
     "patterns",
     multiple=True,
     metavar="PATTERN",
+    shell_complete=completed_by("completed_jobs"),
     help="Only these points of a sweep: 3,7-9, a name, or '*lr=3e-4*'. May be repeated.",
 )
 failed_option = click.option(

@@ -20,7 +20,7 @@ from clusterjobs.spec.field_types import (
 )
 from clusterjobs.spec.key_names import UnknownKeyError, check_key
 from clusterjobs.spec.keys.preflight import PreflightCheck
-from clusterjobs.spec.model import OptionModels, SpecModel
+from clusterjobs.spec.model import FLAG, NULL, TEXT, Also, OptionModels, SpecModel
 from clusterjobs.spec.validate import check_model
 from clusterjobs.yaml import document as yaml_document
 from clusterjobs.yaml.document import Document, Path, dotted
@@ -125,11 +125,12 @@ Message = Annotated[str, BeforeValidator(_message)]
 Link = Annotated[str, BeforeValidator(_link)]
 Time = Annotated[str, BeforeValidator(_time)]
 Hours = Annotated[float, BeforeValidator(_hours)]
-Checks = Annotated[tuple[PreflightCheck, ...], BeforeValidator(_checks)]
+Checks = Annotated[tuple[PreflightCheck, ...], BeforeValidator(_checks), Also(TEXT, FLAG)]
 Texts = Annotated[
     tuple[Annotated[str, BeforeValidator(_one_value)], ...],
     Field(max_length=MAX_VALUES),
     BeforeValidator(_list),
+    Also(TEXT),
 ]
 TextsOfKeys = dict[Annotated[str, AfterValidator(_one_value)], Texts]
 
@@ -205,7 +206,7 @@ class Rule(SpecModel):
 class Policy(SpecModel):
     """All of a policy.yaml."""
 
-    rules: tuple[Rule, ...] = ()
+    rules: Annotated[tuple[Rule, ...], Also(NULL)] = ()  # all rules are commented out
 
 
 class SiteRule(NamedTuple):

@@ -104,7 +104,9 @@ class SitePrice(SpecModel):
         return self
 
 
-class _Prices(SpecModel):
+class SitePrices(SpecModel):
+    """The prices of a site.yaml, which also has any other values, for references."""
+
     prices: tuple[SitePrice, ...] = ()
 
 
@@ -122,7 +124,7 @@ def load_site_prices(texts: Sequence[tuple[str, str]]) -> tuple[SitePrice, ...]:
         data = document.value if isinstance(document.value, dict) else {}
         if data.get(KEY) is None:
             continue
-        checked = check_model(_Prices, {KEY: data[KEY]}, document, problems)
+        checked = check_model(SitePrices, {KEY: data[KEY]}, document, problems)
         found += checked.prices if checked else ()
     if problems:
         raise InputError(in_order(problems))

@@ -24,6 +24,7 @@ from pydantic import (
 )
 
 from clusterjobs.slurm.options import is_slurm_time, seconds_of
+from clusterjobs.spec.model import TEXT, Also
 from clusterjobs.spec.references import as_text
 from clusterjobs.spec.reserved_names import environment_name, parameter_name
 from clusterjobs.text import Text, Value, show, split_text
@@ -338,7 +339,9 @@ def gpu_type(number: int | None) -> str:
     return number.type if isinstance(number, Gpus) else ""
 
 
-GpuCount = Annotated[CountOrNone, WrapValidator(gpus)]
+GpuCount = Annotated[
+    CountOrNone, WrapValidator(gpus), Also({"type": "string", "pattern": "^[A-Za-z].*:[0-9]+$"})
+]
 
 
 # ------------------------------------------------------------------ commands
@@ -427,5 +430,5 @@ def lines_of_code(value: Any) -> tuple[str, ...]:
     return tuple(text for line in lines for text in line.rstrip("\n").split("\n"))
 
 
-Command = Annotated[tuple[Value, ...], PlainValidator(command)]
-Code = Annotated[tuple[str, ...], BeforeValidator(lines_of_code)]
+Command = Annotated[tuple[Value, ...], PlainValidator(command), Also(TEXT)]
+Code = Annotated[tuple[str, ...], BeforeValidator(lines_of_code), Also(TEXT)]

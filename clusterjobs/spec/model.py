@@ -63,6 +63,22 @@ class Key(NamedTuple):
     beside: Mapping[str, str] = MappingProxyType({})
 
 
+class Also:
+    """Further forms of a value than its type, as JSON Schema: `Annotated[T, Also(TEXT)]`.
+
+    A validator before the type reads them; this is for the schema alone.
+    """
+
+    def __init__(self, *forms: dict[str, Any]) -> None:
+        self.forms = forms
+
+
+TEXT: dict[str, Any] = {"type": ["string", "number"]}  # scalar_text() reads numbers as written
+FLAG: dict[str, Any] = {"type": "boolean"}
+NULL: dict[str, Any] = {"type": "null"}
+TEXTS: dict[str, Any] = {"type": "array", "items": TEXT}
+
+
 class SpecModel(BaseModel):
     """A mapping of the spec: unknown keys are errors, and the values cannot be changed.
 

@@ -26,7 +26,7 @@ from clusterjobs.frameworks.megatron.command_line import (
     parallel_arguments,
 )
 from clusterjobs.spec.field_types import Count
-from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
+from clusterjobs.spec.model import FLAG, Also, Key, SpecModel, TopLevelKeys
 from clusterjobs.text import Value, joined
 
 
@@ -55,6 +55,7 @@ class Options(TopLevelKeys):
     activation_checkpointing: Annotated[
         ActivationCheckpointing | None,
         BeforeValidator(_switch),
+        Also(FLAG),
         Key(
             "compute activations again in the backward pass: `true`, or the keys below",
             "true",

@@ -15,7 +15,7 @@ from clusterjobs.spec.field_types import (
     literal_text,
     plain,
 )
-from clusterjobs.spec.model import Key, SpecModel
+from clusterjobs.spec.model import TEXT, Also, Key, SpecModel
 from clusterjobs.text import Text, show, split_text
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
@@ -168,7 +168,7 @@ class Container(SpecModel):
         ),
     ]
     mounts: Annotated[
-        tuple[Annotated[Mount, BeforeValidator(mount)], ...],
+        tuple[Annotated[Mount, BeforeValidator(mount), Also(TEXT)], ...],
         Field(max_length=MAX_ITEMS),
         Key(
             "`/on/the/node:/inside`, or `/on/the/node:/inside:ro` for read-only; or a map of "

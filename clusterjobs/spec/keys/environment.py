@@ -14,7 +14,7 @@ from clusterjobs.spec import field_types
 from clusterjobs.spec import field_types as commands
 from clusterjobs.spec.field_types import plain
 from clusterjobs.spec.keys.container import Container
-from clusterjobs.spec.model import Key, SpecModel
+from clusterjobs.spec.model import NULL, TEXT, TEXTS, Also, Key, SpecModel
 from clusterjobs.spec.reserved_names import FORCEABLE, environment_name
 from clusterjobs.text import Value
 
@@ -68,6 +68,14 @@ EnvValue: TypeAlias = Annotated[
     Value | Forced | SiteValue,
     PlainValidator(_value),
     PlainSerializer(text_of, return_type=Any),
+    Also(
+        {
+            "type": "object",
+            "properties": {"value": TEXT, "force": {"const": True}, "reason": TEXT},
+            "required": ["value", "force", "reason"],
+            "additionalProperties": False,
+        }
+    ),
 ]
 
 
@@ -240,8 +248,9 @@ class EnvironmentKeys:
         ),
     ] = {}
     secrets: Annotated[
-        dict[field_types.EnvironmentName, Secret],
+        dict[field_types.EnvironmentName, Annotated[Secret, Also(NULL)]],
         BeforeValidator(_secrets),
+        Also(TEXTS),
         Key(
             "names of variables whose values are read when the job runs: a list, or names with the "
             "keys below",

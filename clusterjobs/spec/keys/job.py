@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field
 
 from clusterjobs.spec import field_types
 from clusterjobs.spec.keys.staging import ExportTarget
-from clusterjobs.spec.model import Key, SpecModel
+from clusterjobs.spec.model import FLAG, TEXT, Also, Key, SpecModel
 from clusterjobs.text import Text
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
@@ -113,6 +113,7 @@ class JobKeys:
     logs: Annotated[
         Logs,
         BeforeValidator(_logs),
+        Also(TEXT),
         Key(
             "the keys below, or `path` alone: folders of jobs, [safe from other users]"
             "(job-script.md#other-users-of-the-cluster)",
@@ -126,7 +127,10 @@ class JobKeys:
         ),
     ] = Field(default_factory=functools.cache(Logs))
     parameters: Annotated[
-        dict[field_types.ParameterName, Annotated[Parameter, BeforeValidator(_parameter)]],
+        dict[
+            field_types.ParameterName,
+            Annotated[Parameter, BeforeValidator(_parameter), Also(TEXT, FLAG)],
+        ],
         Key(
             "values that can be changed at submission: names, each with the keys below or with its "
             "default",

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from clusterjobs.spec import field_types
-from clusterjobs.spec.model import Key, SpecModel
+from clusterjobs.spec.model import TEXT, Also, Key, SpecModel
 from clusterjobs.text import Text
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
@@ -108,7 +108,7 @@ class NeedsKeys:
     """What this job waits for."""
 
     needs: Annotated[
-        tuple[Annotated[Need, BeforeValidator(_need)], ...],
+        tuple[Annotated[Need, BeforeValidator(_need), Also(TEXT)], ...],
         Field(max_length=_MAX_NEEDS),
         Key(
             "the jobs that must run before this one. `{{ needs.train.checkpoints.path }}` is a "

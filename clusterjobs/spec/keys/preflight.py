@@ -1,11 +1,11 @@
 """The checks of every node before the training."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator
 
 from clusterjobs.spec.field_types import Count
-from clusterjobs.spec.model import Key, SpecModel
+from clusterjobs.spec.model import FLAG, Also, Key, SpecModel
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
 
@@ -73,6 +73,7 @@ class PreflightKeys:
     preflight: Annotated[
         Preflight | None,
         BeforeValidator(_preflight),
+        Also(FLAG, {"type": "array", "items": {"enum": [*get_args(PreflightCheck)]}}),
         Key(
             "checks of every node before the training: `true`, a list of checks, or the keys below",
             "[gpus, efa]",

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator
 from clusterjobs.spec import field_types
 from clusterjobs.spec import field_types as commands
 from clusterjobs.spec.field_types import Count, Seconds
-from clusterjobs.spec.model import Key, SpecModel
+from clusterjobs.spec.model import TEXT, TEXTS, Also, Key, SpecModel
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
 
@@ -103,7 +103,7 @@ class Step(SpecModel):
     ] = None
 
 
-Steps = tuple[Annotated[Step, BeforeValidator(_step)], ...]
+Steps = tuple[Annotated[Step, BeforeValidator(_step), Also(TEXT, TEXTS)], ...]
 
 
 class StepsKeys:

@@ -1,0 +1,248 @@
+"""The JSON Schema (2020-12) of a spec, from the types of its keys and what is known of them.
+
+It accepts every spec that `render` accepts. It refuses unknown keys, values of a wrong type and
+values that are not among the choices. What depends on the cluster, on other keys or on the text
+of a value is left to `render`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import re
+import types
+import typing
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, Union
+
+from annotated_types import Ge, Le
+from pydantic.fields import FieldInfo
+
+from clusterjobs.frameworks import option_models
+from clusterjobs.launchers.base import LauncherOptions
+from clusterjobs.reference.keys import default_of
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.keys.job import EXTENDS
+from clusterjobs.spec.layers import WORDS
+from clusterjobs.spec.model import FLAG, NULL, TEXT, Also, Key, SpecModel, known_keys
+from clusterjobs.text import Text
+from clusterjobs.yaml import document
+
+Schema = dict[str, Any]
+_DOCS = ("description", "markdownDescription", "examples")
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_REFERENCE = {"type": "string", "pattern": r"\{\{"}  # `{{ name }}`: its value has the right type
+
+
+def spec_schema() -> Schema:
+    """The schema of a spec, with the keys of all installed frameworks and launchers."""
+    return _Schemas().of_spec()
+
+
+def file_schema(title: str, model: type[SpecModel], other_keys: bool = False) -> Schema:
+    """The schema of another file. `other_keys`: it may also have keys that the model lacks."""
+    return _Schemas().of_file(title, model, other_keys)
+
+
+def value_in_words(field: FieldInfo) -> str:
+    """What may be written for a key: `integer, 1 or more`, `one of fp32, fp16, bf16`."""
+    return _in_words(_Schemas().of_field(field))
+
+
+class _Schemas:
+    """Builds schemas; each model is one definition."""
+
+    def __init__(self) -> None:
+        self._names: dict[type[SpecModel], str] = {}
+        self._definitions: dict[str, Schema] = {}
+
+    def of_spec(self) -> Schema:
+        properties = self._properties(Experiment)
+        properties["extends"] = _with_docs({"anyOf": [TEXT, _list_of(TEXT)]}, EXTENDS, "none")
+        models = option_models()
+        owned = {
+            name: self._properties(model) if model else {}
+            for name, model in models.frameworks.items()
+        }
+        added = dict.fromkeys(itertools.chain.from_iterable(owned.values()))
+        for name in added:
+            found = [own[name] for own in owned.values() if name in own]
+            docs = {word: text for word, text in found[0].items() if word in _DOCS}
+            plain = [{word: one[word] for word in one if word not in _DOCS} for one in found]
+            properties[name] = {**docs, **_any_of(plain)}
+        for name, options in models.launchers.items():
+            if options:
+                assert issubclass(options, LauncherOptions)
+                properties[name] = _with_docs(self._of_model(options), options.about, "")
+        for key, known in (("framework", models.frameworks), ("launcher", models.launchers)):
+            properties[key] = {**properties[key], "anyOf": [{"enum": [*known]}, _REFERENCE]}
+            del properties[key]["type"]
+        foreign = {
+            name: {key: False for key in added if key not in own} for name, own in owned.items()
+        }
+        return {
+            "$schema": DIALECT,
+            "title": "clusterjobs spec",
+            "type": "object",
+            "properties": properties,
+            "additionalProperties": False,
+            "allOf": [_if_framework(name, keys) for name, keys in foreign.items()],
+            "$defs": self._definitions,
+        }
+
+    def of_file(self, title: str, model: type[SpecModel], other_keys: bool) -> Schema:
+        own = self._of_model(model)["$ref"].rpartition("/")[2]
+        schema = self._definitions.pop(own)
+        if other_keys:
+            del schema["additionalProperties"]
+        return {"$schema": DIALECT, "title": title, **schema, "$defs": self._definitions}
+
+    def of_field(self, field: FieldInfo) -> Schema:
+        return self._of(field.annotation, field.metadata)
+
+    def _properties(self, model: type[SpecModel]) -> dict[str, Schema]:
+        found: dict[str, Schema] = {}
+        for (name, key), field in zip(
+            known_keys(model).items(), model.model_fields.values(), strict=True
+        ):
+            schema = self.of_field(field)
+            if key is None:  # of another file than a spec
+                found[name] = schema
+                continue
+            if key.adds_to:
+                lists = dict.fromkeys(WORDS, schema)
+                added = {"type": "object", "properties": lists, "additionalProperties": False}
+                schema = _any_of([schema, added])
+            if key.allows_null:
+                schema = _any_of([schema, NULL])
+            found[name] = _with_docs(schema, key, default_of(key, field))
+        return found
+
+    def _of_model(self, model: type[SpecModel]) -> Schema:
+        if model not in self._names:
+            taken = model.__name__ in self._definitions
+            name = self._names[model] = (
+                f"{model.__module__.rpartition('.')[2]}.{model.__name__}"
+                if taken
+                else model.__name__
+            )
+            self._definitions[name] = {}  # a model may contain itself
+            fields = zip(known_keys(model), model.model_fields.values(), strict=True)
+            self._definitions[name] |= {
+                "description": inspect.getdoc(model) or "",
+                "type": "object",
+                "properties": self._properties(model),
+                "required": [key for key, field in fields if field.is_required()],
+                "additionalProperties": False,
+            }
+        return {"$ref": f"#/$defs/{self._names[model]}"}
+
+    def _of(self, kind: Any, metadata: Iterable[Any] = ()) -> Schema:
+        """The schema of a type, with what `Annotated` says of it."""
+        metadata = list(metadata)
+        if typing.get_origin(kind) is typing.Annotated:
+            inner, *more = typing.get_args(kind)
+            return self._of(inner, [*more, *metadata])
+        schema = self._plain(kind, metadata)
+        further = [form for one in metadata if isinstance(one, Also) for form in one.forms]
+        return _any_of([schema, *further]) if further else schema
+
+    def _plain(self, kind: Any, metadata: list[Any]) -> Schema:
+        arguments = typing.get_args(kind)
+        origin = typing.get_origin(kind)
+        if origin in (Union, types.UnionType):
+            return _any_of([self._of(one) for one in arguments if not _is_made(one)])
+        if origin is Literal:
+            return _any_of([{"enum": list(arguments)}, _REFERENCE])
+        if origin is dict:
+            return {"type": "object", "additionalProperties": self._of(arguments[1])}
+        if origin is tuple:
+            return _list_of(self._of(arguments[0]))
+        if kind is Any:
+            return {}
+        if kind is bool:
+            return _any_of([FLAG, _REFERENCE])
+        if kind is int:
+            return _any_of([{"type": "integer", **_bounds(metadata)}, _REFERENCE])
+        if kind is float:
+            return _any_of([{"type": "number", **_bounds(metadata)}, _REFERENCE])
+        if kind in (str, Text):
+            return dict(TEXT)
+        if isinstance(kind, type) and issubclass(kind, SpecModel):
+            return self._of_model(kind)
+        raise TypeError(f"no JSON Schema is known for {kind}")
+
+
+def _is_made(kind: Any) -> bool:
+    """No file has such a value: none at all, or a record that a validator makes."""
+    return kind is type(None) or (isinstance(kind, type) and issubclass(kind, tuple))
+
+
+def _any_of(schemas: list[Schema]) -> Schema:
+    """One of the schemas; those of nested choices, and equal ones, once."""
+    flat: list[Schema] = []
+    for schema in schemas:
+        inner = schema["anyOf"] if schema.keys() == {"anyOf"} else [schema]
+        flat += [dict(one) for one in inner if one not in flat]
+    return flat[0] if len(flat) == 1 else {"anyOf": flat}
+
+
+def _list_of(schema: Schema) -> Schema:
+    return {"type": "array", "items": schema}
+
+
+def _bounds(metadata: Iterable[Any]) -> Schema:
+    found: Schema = {}
+    for one in _flat(metadata):
+        if isinstance(one, Ge):
+            found["minimum"] = one.ge
+        elif isinstance(one, Le):
+            found["maximum"] = one.le
+    return found
+
+
+def _flat(metadata: Iterable[Any]) -> Iterator[Any]:
+    for one in metadata:
+        yield from one.metadata if isinstance(one, FieldInfo) else [one]
+
+
+def _with_docs(schema: Schema, key: Key, default: str) -> Schema:
+    """The schema with what is known of the key. `markdownDescription` is read by editors."""
+    unit = f" ({key.unit})" if key.unit else ""
+    text = f"{key.doc}{unit}" + (f"\n\nDefault: {default}" if default else "")
+    docs = {"description": plain_text(text), "markdownDescription": text}
+    example = document.load(f"example: {key.example}\n", "example").value["example"]
+    if "$ref" in schema:  # some editors ignore what stands beside a reference
+        schema = {"allOf": [schema]}
+    return {**docs, "examples": [example], **schema}
+
+
+def plain_text(markdown: str) -> str:
+    return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", markdown).replace("`", "")
+
+
+def _if_framework(name: str, foreign: dict[str, bool]) -> Schema:
+    """The keys of other frameworks are wrong."""
+    is_it = {"properties": {"framework": {"const": name}}, "required": ["framework"]}
+    return {"if": is_it, "then": {"properties": foreign}}
+
+
+def _in_words(schema: Schema) -> str:
+    if "anyOf" in schema:
+        return " or ".join(dict.fromkeys(map(_in_words, _without_references(schema["anyOf"]))))
+    if "enum" in schema:
+        return f"one of {', '.join(map(str, schema['enum']))}"
+    kind = schema.get("type")
+    if kind == "array":
+        return f"list of {_in_words(schema['items']) or 'any values'}"
+    if kind == "object" or "$ref" in schema:
+        return "mapping"
+    if kind == "integer":
+        least, most = schema.get("minimum"), schema.get("maximum")
+        return "integer" + (f" from {least:,} to {most:,}" if least is not None else "")
+    others = {"boolean": "true or false", "number": "number", "null": "nothing"}
+    return others.get(str(kind), "text" if kind else "any value")
+
+
+def _without_references(schemas: list[Schema]) -> list[Schema]:
+    return [one for one in schemas if one != _REFERENCE]

@@ -1,0 +1,180 @@
+"""The JSON Schema of a spec agrees with `render`.
+
+It accepts every good spec of the cases, the pages and the examples, and refuses bad ones by
+themselves, without a cluster.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema
+import pytest
+from case_files import read_cases
+from click.testing import CliRunner
+
+from clusterjobs.cli.main import cli
+from clusterjobs.errors import InputError
+from clusterjobs.reference.keys import all_keys
+from clusterjobs.reference.schema import spec_schema
+from clusterjobs.yaml import document
+
+ROOT = pathlib.Path(__file__).parents[2]
+SCHEMA = spec_schema()
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+# What the schema cannot see: other keys, the cluster, other files, the text of a value. A change of
+# this number is a change of what editors show: look at which cases it is.
+BAD_SPECS_THAT_IT_ACCEPTS = 0.85
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it: numbers that remember how they were written are numbers."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _good_specs() -> Iterator[tuple[str, str]]:
+    for case in read_cases("good/*.txt"):
+        for name, file in case.files.items():
+            if name == case.arguments[1]:
+                yield case.name, file.text
+    for path in sorted((ROOT / "examples").rglob("*.yaml")):
+        if "clusters" not in path.parts and path.name != "site.yaml":
+            yield str(path.relative_to(ROOT)), path.read_text("utf-8")
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        blocks = re.findall(r"```yaml\n(.*?)```", page.read_text("utf-8"), re.S)
+        for number, block in enumerate(blocks):
+            if re.match(r"(#.*\n)*name: ", block) and "\nframework: " in block:
+                yield f"{page.name}:{number}", block
+
+
+GOOD = dict(_good_specs())
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_it_accepts_what_render_accepts(name: str) -> None:
+    data = _plain(document.load(GOOD[name], name).value)
+    errors = [f"{'.'.join(map(str, e.absolute_path))}: {e.message}" for e in _errors(data)]
+    assert errors == []
+
+
+def _errors(data: Any) -> Iterator[jsonschema.ValidationError]:
+    return VALIDATOR.iter_errors(data)  # type: ignore[no-any-return]
+
+
+def test_it_is_a_schema_of_2020_12() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("spec", "where"),
+    [
+        ("nodse: 2", ""),
+        ("nodes: two", "nodes"),
+        ("nodes: 0", "nodes"),
+        ("framework: deepspead", "framework"),
+        ("framework: deepspeed\nzero: {stage: 4}", "zero.stage"),
+        ("framework: torchrun\nzero: {stage: 1}", ""),  # at the condition, says jsonschema
+        ("batch: {micor: 8}", "batch"),
+        ("precision: fp8", "precision"),
+        ("data: [{source: /a}]", "data"),
+        ("data: {source: /a, target: /b}", "data"),
+        ("preflight: [gpus, eva]", "preflight"),
+        ("env: {DEBUG: true}", "env.DEBUG"),
+        ("env: {A: {value: 1}}", "env.A"),
+        ("software: {container: {image: a.sqsh, runtime: podman}}", "software.container.runtime"),
+        ("sweep: {grids: {}}", "sweep"),
+        ("restarts: {failure: many}", "restarts.failure"),
+    ],
+)
+def test_it_refuses(spec: str, where: str) -> None:
+    paths = {".".join(map(str, error.absolute_path)) for error in _errors(_plain(_read(spec)))}
+    assert paths == {where}
+
+
+def _read(spec: str) -> Any:
+    return document.load(spec, "spec.yaml").value
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        'nodes: "{{ site.nodes }}"',
+        "gpus_per_node: a100:4",
+        "setup: {append: [ulimit -l unlimited]}",
+        "software: {setup: {prepend: module purge}}",
+        "args: [--lr, 1e-4]",
+        "args: {lr: 1e-4, bf16: true, sizes: [1, 2]}",
+        "secrets: {WANDB_API_KEY: null}",
+        "env: {LD_PRELOAD: {value: /a.so, force: true, reason: jemalloc}}",
+        "before: [make data, [python3, prepare.py], {command: [a, b], per: node}]",
+        "needs: [a.yaml, {job: 4711}]",
+        "logs: /fsx/logs",
+        "preflight: true",
+        "framework: huggingface\nfsdp: {wrap: [LlamaDecoderLayer]}",
+        "extends: [a.yaml, b.yaml]",
+    ],
+)
+def test_it_accepts_each_form_of_a_value(spec: str) -> None:
+    if spec.startswith("setup"):
+        spec = f"software: {{{spec}}}"
+    assert [error.message for error in _errors(_plain(_read(spec)))] == []
+
+
+def test_it_refuses_a_share_of_the_bad_specs_by_itself() -> None:
+    accepted, total = [], 0
+    for case in read_cases("bad/*.txt"):
+        file = case.files.get("spec.yaml")
+        if file is None or case.arguments[0] != "render":
+            continue
+        total += 1
+        try:
+            data = _plain(document.load(file.text, "spec.yaml").value)
+        except InputError:
+            continue  # no YAML
+        if VALIDATOR.is_valid(data):
+            accepted.append(case.name)
+    assert total > 500
+    assert len(accepted) / total < BAD_SPECS_THAT_IT_ACCEPTS
+
+
+def test_each_key_at_the_top_has_its_meaning_and_an_example_that_it_accepts() -> None:
+    for key in all_keys():
+        if "." in key.path or "[" in key.path:
+            continue
+        entry = SCHEMA["properties"][key.path]
+        assert entry["description"]
+        assert entry["examples"]
+        example = _plain(_read(f"{key.path}: {key.key.example}\n"))
+        assert [one.message for one in _errors(example)] == [], key.path
+
+
+@pytest.mark.parametrize("what", ["site", "policy", "cluster"])
+def test_other_files_have_a_schema(what: str) -> None:
+    done = CliRunner().invoke(cli, ["schema", "--of", what])
+    assert done.exit_code == 0
+    jsonschema.Draft202012Validator.check_schema(json.loads(done.output))
+
+
+FILES_OF_THE_PROJECT = [
+    *(("cluster", path) for path in (ROOT / "examples").rglob("clusters/*.yaml")),
+    *(("policy", path) for path in (ROOT / "site-folder").rglob("policy.yaml")),
+    *(("site", path) for path in (ROOT / "site-folder").rglob("site.yaml")),
+]
+
+
+@pytest.mark.parametrize(("what", "path"), FILES_OF_THE_PROJECT, ids=lambda one: str(one)[-40:])
+def test_they_accept_the_projects_own(what: str, path: pathlib.Path) -> None:
+    schema = json.loads(CliRunner().invoke(cli, ["schema", "--of", what]).output)
+    data = _plain(document.load(path.read_text("utf-8"), path.name).value) or {}
+    if what == "cluster" and data.get("kind") != "slurm":
+        pytest.skip("a ParallelCluster config has the schema of ParallelCluster")
+    errors = jsonschema.Draft202012Validator(schema).iter_errors(data)
+    assert [error.message for error in errors] == []
