@@ -1,7 +1,7 @@
 """The schema in a real language server: what an editor completes, shows and marks in a spec.
 
-The server is the package yaml-language-server of npm, put into the user's cache once. The tests skip
-where there is no npm, or no index that has it.
+The server is the package yaml-language-server of npm, put into the user's cache once. The tests
+skip where there is no npm, or no index that has it.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ cluster: p4d-a100
 framework: deepspeed
 nodes: two
 script: train.py
-precision: 
+precision:~
 batch: {micro: 8}
 zero: {stage: 4}
 restarts:
-  
+~~
 nodse: 3
-"""
+""".replace("~", " ")  # the cursor is behind these spaces
 
 
 class Server:
