@@ -22,6 +22,7 @@ from clusterjobs.report.attempts import (
     useful_seconds,
 )
 from clusterjobs.report.logs.records import Event, Log, Quantity
+from clusterjobs.report.plausible import Facts, left_out, plausible
 from clusterjobs.report.run import (
     AttemptPart,
     Cost,
@@ -69,11 +70,6 @@ def notes_of(run: Run) -> Iterator[str]:
             "The steps start again from the beginning, which counts as a restart without a "
             "checkpoint. If the log holds two runs, report each from a file of its own; if it "
             "counts the steps of each epoch, print the epoch in the same line."
-        )
-    if run.efficiency and max(run.efficiency.mfu or 0, run.efficiency.hfu or 0) > 1:
-        yield (
-            "An efficiency above 100 % is impossible: the model, batch or GPU of the spec is not "
-            "that of the run."
         )
     has_times = any("seconds" in one.values for one in run.windows)
     if run.rates and not has_times and len(unknown) < len(run.attempts):
@@ -137,7 +133,7 @@ _LONGEST = 1 << 30  # tokens of a sample; a longer one is a mistake of the log
 
 def make_run(log: Log, job: Job) -> Run:
     """The run. Without any step in the log, it has its attempts and no numbers."""
-    parts, derived, notes = _completed(split(log.records), job, log.impossible)
+    parts, derived, notes = _completed(split(log.records), job)
     kept = keep(parts)
     windows = tuple(window for one in kept for window in one.kept)
     steady = find_steady([one.kept for one in kept])
@@ -194,6 +190,7 @@ def make_run(log: Log, job: Job) -> Run:
         notes=(
             *job.notes,
             *notes,
+            *left_out(log.odd),
             *(
                 f"The steps of attempt {attempt} would take longer than the attempt lasted: the "
                 "times in the log are not those of every step. The goodput is unknown."
@@ -204,12 +201,12 @@ def make_run(log: Log, job: Job) -> Run:
         point=job.point,
         ranks=job.ranks,
     )
-    run = replace(run, efficiency=_efficiency(run, job))
+    run = plausible(replace(run, efficiency=_efficiency(run, job)), Facts(job, log.span))
     return replace(run, notes=(*run.notes, *notes_of(run)), advice=tuple(advice_of(run, job)))
 
 
 def _completed(
-    parts: Sequence[Part], job: Job, impossible: int
+    parts: Sequence[Part], job: Job
 ) -> tuple[list[Part], dict[Quantity, str], tuple[str, ...]]:
     derived: dict[Quantity, str] = {}
     notes: list[str] = []
@@ -218,13 +215,7 @@ def _completed(
         completed = complete(part.windows, job)
         derived |= completed.derived
         notes += completed.notes
-        impossible += completed.impossible
         done.append(replace(part, windows=completed.windows))
-    if impossible:
-        notes.append(
-            f"{counted(impossible, 'value')} of the log left out: no time, rate or size is "
-            "infinite, negative, beyond 1e18 or not a number."
-        )
     return done, derived, tuple(dict.fromkeys(notes))
 
 

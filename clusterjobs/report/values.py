@@ -16,12 +16,7 @@ from clusterjobs.models.records import Gpu, Layout, ModelShape, hardware_flops, 
 from clusterjobs.report.logs.records import Quantity, Window
 from clusterjobs.report.run import Efficiency, Job, Spread
 
-_OF_THE_TRAINING = frozenset(
-    ("loss", "validation_loss", "grad_norm", "learning_rate", "loss_scale")
-)
 _APART = 0.02  # of a printed and a calculated rate
-_LEAST, _MOST = 1e-12, 1e18  # of a time, rate or size; others are damaged lines
-_INFINITE = 1e100  # far beyond what a training computes with; sums of such values overflow
 _OF_THE_JOB: dict[Quantity, Quantity] = {
     "tokens_per_second_per_gpu": "tokens_per_second",
     "samples_per_second_per_gpu": "samples_per_second",
@@ -29,26 +24,21 @@ _OF_THE_JOB: dict[Quantity, Quantity] = {
 
 
 class Completed(NamedTuple):
-    """`derived`: quantity -> how it was calculated. `notes`: sentences for the reader.
-
-    `impossible`: how many values were left out.
-    """
+    """`derived`: quantity -> how it was calculated. `notes`: sentences for the reader."""
 
     windows: tuple[Window, ...]
     derived: dict[Quantity, str]
     notes: tuple[str, ...]
-    impossible: int
 
 
 def complete(windows: Sequence[Window], job: Job) -> Completed:
     """The windows of one attempt with time of a step, samples/s and tokens/s where possible."""
     derived: dict[Quantity, str] = {}
     done: list[Window] = []
-    apart = impossible = 0
+    apart = 0
     before: Window | None = None
     for window in windows:
-        values = possible(window.values)
-        impossible += len(window.values) - len(values)
+        values = dict(window.values)
         batch = values.get("batch") or job.batch
         sequence = values.get("sequence") or job.sequence
         if job.gpus:
@@ -74,22 +64,7 @@ def complete(windows: Sequence[Window], job: Job) -> Completed:
             f"The printed samples/s differ from batch / time of a step by more than "
             f"{_APART:.0%} in {apart} of {len(done)} lines; batch / time is used."
         )
-    return Completed(tuple(done), derived, tuple(notes), impossible)
-
-
-def possible(values: Mapping[Quantity, float]) -> dict[Quantity, float]:
-    """Values without what cannot be measured.
-
-    A loss or a gradient may be NaN: that is worth knowing.
-    """
-    possible = dict(values)
-    odd = [name for name, one in values.items() if one != 0 and not _LEAST <= one <= _MOST]
-    for name in odd:  # nearly never
-        if name not in _OF_THE_TRAINING:
-            del possible[name]
-        elif abs(values[name]) > _INFINITE:
-            possible[name] = math.copysign(math.inf, values[name])
-    return possible
+    return Completed(tuple(done), derived, tuple(notes))
 
 
 def _add_seconds(
@@ -109,11 +84,14 @@ def _add_seconds(
     elif batch and sequence and values.get("tokens_per_second"):
         values["seconds"] = batch * sequence / values["tokens_per_second"]
         derived["seconds"] = "tokens of a step / tokens per second"
-    elif before and window.steps and {"time"} <= values.keys() & before.values.keys():
-        elapsed = values["time"] - before.values["time"]
-        if elapsed > 0:
-            values["seconds"] = elapsed / window.steps
-            derived["seconds"] = "difference of the times that the log prints"
+    elif before and window.steps:
+        clocks: tuple[Quantity, ...] = ("elapsed", "time")
+        for clock in clocks:
+            elapsed = values.get(clock, 0.0) - before.values.get(clock, math.inf)
+            if elapsed > 0:
+                values["seconds"] = elapsed / window.steps
+                derived["seconds"] = "difference of the times that the log prints"
+                return
 
 
 def total(windows: Iterable[Window]) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from clusterjobs.report.logs.bounds import Bounds
 from clusterjobs.report.logs.records import Event, Log, Quantity, Window
 from clusterjobs.report.make_run import make_run
 from clusterjobs.report.run import Job, LostTime, RecordedAttempt, Run
@@ -24,8 +25,18 @@ def attempt(number: int) -> Event:
     return Event("attempt", value=number)
 
 
+def log_of(records: Iterable[Window | Event], span: float | None = None) -> Log:
+    """As the reader of logs makes it: without values outside their bounds."""
+    bounds = Bounds()
+    kept = tuple(
+        bounds.checked(one, line) if isinstance(one, Window) else one
+        for line, one in enumerate(records, 1)
+    )
+    return Log("made", kept, odd=bounds.found(), span=span)
+
+
 def run_of(records: Sequence[Window | Event], job: Job | None = None) -> Run:
-    return make_run(Log("made", tuple(records)), job or Job())
+    return make_run(log_of(records), job or Job())
 
 
 def lengths(*seconds: float | None) -> tuple[RecordedAttempt, ...]:

@@ -38,11 +38,14 @@ class Line(NamedTuple):
 
 
 class LineFinder:
-    """Cuts blocks into lines. `count` and `size` are of all lines, `cut`: those too long."""
+    """Cuts blocks into lines. `count` and `size` are of all lines, `cut`: those too long.
+
+    `number`: of the line that was found last, from 1.
+    """
 
     def __init__(self, hints: Iterable[str]) -> None:
         self.hints = [hint.encode() for hint in hints]
-        self.count = self.size = self.cut = 0
+        self.count = self.size = self.cut = self.number = 0
         self._rest = b""
 
     def lines(self, block: bytes) -> Iterator[bytes]:
@@ -54,8 +57,11 @@ class LineFinder:
         if len(self._rest) > LONGEST:
             self.cut += 1
             self._rest = self._rest[:LONGEST]
+        number, place = self.count + 1, 0
         self.count += block.count(b"\n", 0, end)
         for start, stop in self._spans(block, end):
+            number += block.count(b"\n", place, start)
+            self.number, place = number, start
             yield block[start:stop]
 
     def _spans(self, block: bytes, end: int) -> list[tuple[int, int]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from clusterjobs.report.logs.bounds import MOST_STEPS, Bounds
+from clusterjobs.report.logs.clock import span
 from clusterjobs.report.logs.formats import FastFormat, Format, all_formats
 from clusterjobs.report.logs.formats.deepspeed import Checkpoints
 from clusterjobs.report.logs.formats.job_script import JobScript
@@ -13,7 +15,6 @@ from clusterjobs.report.logs.thinning import Thinned
 
 _SAMPLE = 200  # windows after which the formats of a log are known
 _SAMPLE_BYTES = 32 << 20
-_MOST_STEPS = 10**15
 _START = 1 << 18  # bytes in which unknown lines are counted
 _NEAR = 8  # records before, among which the step of a further line is searched for
 _RECENT = 1000  # records that are not thinned yet
@@ -38,8 +39,10 @@ class LogReader:
         self._fast: FastFormat | None = None  # the only one that finds steps
         self._finder = LineFinder(_hints(self._readers))
         self._thinned = Thinned()
+        self._bounds = Bounds()
+        self._first = self._last = b""  # the lines of the first and the last step
         self._found: list[Window | Event] = []  # the last ones
-        self._sample: list[tuple[Format, Window | Event]] = []
+        self._sample: list[tuple[Format, Window | Event, bytes]] = []
         self._start = bytearray()  # of the log, for the message that no step was found
         self._dropped = 0
         self._resumed: tuple[int | None, int | None] = None, None  # the last load: step and rank
@@ -54,10 +57,11 @@ class LogReader:
             self._start += block[:_START]
         for raw in self._finder.lines(block):
             if self._fast and (window := self._fast.read_raw(raw)):
-                self._add(self._fast, window)
+                self._last = raw
+                self._add(self._fast, self._bounds.checked(window, self._finder.number))
                 continue
             for line in clean_lines(raw):
-                self._read(line)
+                self._read(line, raw)
 
     def log(self) -> Log:
         """What was read so far; the line that is still being written is left out."""
@@ -74,20 +78,22 @@ class LogReader:
             self._dropped,
             unknown,
             self._ranks.slow(),
-            self._thinned.impossible,
+            self._bounds.found(),
+            span(self._first, self._last),
         )
 
-    def _read(self, line: Line) -> None:
+    def _read(self, line: Line, raw: bytes) -> None:
         for form in self._readers:
             if any(hint in line.text for hint in form.hints):
                 records = [
                     one for one in self._records(form, line) if not self._is_known(one, line.rank)
                 ]
-                if self._is_chosen:
-                    for record in records:
-                        self._add(form, record)
-                else:
-                    self._sample += [(form, record) for record in records]
+                if not self._is_chosen:
+                    self._sample += [(form, record, raw) for record in records]
+                    continue
+                for record in records:
+                    self._last = raw if isinstance(record, Window) else self._last
+                    self._add(form, record)
         if not self._is_chosen and (
             len(self._sample) >= _SAMPLE or self._finder.size >= _SAMPLE_BYTES
         ):
@@ -99,11 +105,14 @@ class LogReader:
         except (ValueError, ArithmeticError):
             self._dropped += 1
             return ()
+        number = self._finder.number
         for record in records:
-            if isinstance(record, Window) and not 0 <= record.step < _MOST_STEPS:
-                self._dropped += 1
+            if isinstance(record, Window) and not 0 <= record.step < MOST_STEPS:
+                self._bounds.name("step", str(record.step), number)
                 return ()
-        return records
+        return tuple(
+            self._bounds.checked(one, number) if isinstance(one, Window) else one for one in records
+        )
 
     def _is_known(self, record: Window | Event, rank: int | None) -> bool:
         """Whether another rank has said that this checkpoint was loaded."""
@@ -127,7 +136,9 @@ class LogReader:
         self._finder.hints = [hint.encode() for hint in _hints(self._readers)]
         if len(self._formats) == 1 and isinstance(self._formats[0], FastFormat):
             self._fast = self._formats[0]
-        for form, record in sample:
+        lines = [raw for form, one, raw in sample if form in self._formats and _is_step(one)]
+        self._first, self._last = (lines[0], lines[-1]) if lines else (b"", b"")
+        for form, record, _ in sample:
             is_needed = form in self._formats
             if is_needed or (isinstance(record, Event) and record.kind != "length"):
                 self._add(form, record)
@@ -232,11 +243,15 @@ class _Printer:
         return True
 
 
+def _is_step(record: Window | Event) -> bool:
+    return isinstance(record, Window)
+
+
 def _needed(
-    formats: Iterable[Format], sample: Iterable[tuple[Format, Window | Event]]
+    formats: Iterable[Format], sample: Iterable[tuple[Format, Window | Event, bytes]]
 ) -> list[Format]:
     """The formats with steps; of those behind the first, the ones with further values."""
-    windows = [(form, one) for form, one in sample if isinstance(one, Window)]
+    windows = [(form, one) for form, one, _ in sample if isinstance(one, Window)]
     needed: list[Format] = []
     known: set[str] = set()
     for form in formats:

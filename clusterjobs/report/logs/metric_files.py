@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 
+from clusterjobs.report.logs.bounds import MOST_STEPS, Bounds
 from clusterjobs.report.logs.records import Event, Log, Quantity, Window
 
 # Lightning's names, with every separator as _: users choose it.
@@ -35,9 +36,6 @@ _HISTORY: dict[str, Quantity] = {
     "learning_rate": "learning_rate",
     "grad_norm": "grad_norm",
 }
-
-
-_MOST_STEPS = 10**12
 
 
 def read_metrics(text: str) -> Log | None:
@@ -102,7 +100,7 @@ def _trainer_state(text: str) -> Log | None:
 def _step(cell: object) -> int | None:
     """A whole number that a step can have."""
     number = _number(cell)
-    if number is None or not 0 <= number < _MOST_STEPS or number != int(number):
+    if number is None or not 0 <= number < MOST_STEPS or number != int(number):
         return None
     return int(number)
 
@@ -127,9 +125,10 @@ def _log(
 ) -> Log:
     """In the order of the steps; a validation alone is no step of the training."""
     records: list[Window | Event] = []
+    bounds = Bounds()
     for step, values in sorted(steps.items()):
         if values.keys() - {"validation_loss"}:
-            records.append(Window(step, values))
+            records.append(bounds.checked(Window(step, values), step))
         elif "validation_loss" in values:
             records.append(Event("validation", step, values["validation_loss"]))
-    return Log(name, tuple(records), lines, size, dropped)
+    return Log(name, tuple(records), lines, size, dropped, odd=bounds.found())

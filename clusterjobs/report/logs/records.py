@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 # The values of a window. Rates are of the whole job, as in foresight; times are in seconds.
 Quantity = Literal[
     "seconds",  # of one step, mean over the window
+    "elapsed",  # since the start of the training
     "samples_per_second",
     "tokens_per_second",
     "tokens_per_second_per_gpu",
@@ -94,12 +95,25 @@ class SlowRank(NamedTuple):
     what: str
 
 
+class Odd(NamedTuple):
+    """A value that nothing measured can be. `what`: its quantity; `line`: where it stands.
+
+    `values`: how many of the quantity were left out.
+    """
+
+    what: str
+    text: str
+    line: int
+    values: int = 1
+
+
 class Log(NamedTuple):
     """All that was read from the log of one job, in the order of its lines.
 
     `format`: its name, "" if no line was understood. `lines` and `bytes` that were read; `dropped`:
     lines that look like the format's, but are damaged; `unknown`: the most frequent other lines.
-    `impossible`: values that were left out, since nothing that is measured has them.
+    `odd`: values that were left out, since nothing that is measured has them. `span`: seconds
+    between the time stamps of the first and the last line with a step, if they have any.
     `slow_ranks`: those that were slower than the others, if the log has lines of all of them.
     """
 
@@ -110,4 +124,5 @@ class Log(NamedTuple):
     dropped: int = 0
     unknown: tuple[str, ...] = ()
     slow_ranks: tuple[SlowRank, ...] = ()
-    impossible: int = 0
+    odd: tuple[Odd, ...] = ()
+    span: float | None = None

@@ -12,12 +12,14 @@ import statistics
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from clusterjobs.report.logs.records import Event, Quantity, Window
-from clusterjobs.report.values import pace, possible
+from clusterjobs.report.values import pace
 
 MOST = 100_000  # records that are kept
 _FEWER = 8  # neighbours of one group, when there are more
 _SLOW = 1.2  # times the median of the group; less than `steady.SLOW`
-_LAST: frozenset[Quantity] = frozenset(("time", "learning_rate", "loss_scale", "batch", "sequence"))
+_LAST: frozenset[Quantity] = frozenset(
+    ("time", "elapsed", "learning_rate", "loss_scale", "batch", "sequence")
+)
 _RATES: frozenset[Quantity] = frozenset(
     (
         *("samples_per_second", "tokens_per_second"),
@@ -30,7 +32,6 @@ class Thinned:
     """The records of a log."""
 
     def __init__(self, most: int = MOST) -> None:
-        self._impossible = 0
         self._most = self._limit = most
         self._kept: list[Window | Event] = []
         self._open: list[Window | Event] = []  # may be merged with what follows
@@ -49,12 +50,7 @@ class Thinned:
 
     def records(self) -> list[Window | Event]:
         """All of them, in the order of the log."""
-        return [*self._kept, *_merged(self._open, self._before)[0]]
-
-    @property
-    def impossible(self) -> int:
-        """Values that no measurement gives: they were left out where others were merged."""
-        return self._impossible + _merged(self._open, self._before)[1]
+        return [*self._kept, *_merged(self._open, self._before)]
 
     def _thin(self) -> None:
         self._size *= _FEWER
@@ -67,9 +63,7 @@ class Thinned:
         self._limit = max(self._most, 2 * len(self._kept))  # some cannot be merged
 
     def _take(self, group: Sequence[Window | Event]) -> None:
-        kept, impossible = _merged(group, self._before)
-        self._kept += kept
-        self._impossible += impossible
+        self._kept += _merged(group, self._before)
         if group and isinstance(group[-1], Window):
             self._before = group[-1].step
 
@@ -92,13 +86,11 @@ def _follows(before: Window | Event, record: Window | Event) -> bool:
     return record.step > before.step
 
 
-def _merged(
-    group: Sequence[Window | Event], before: int | None
-) -> tuple[Sequence[Window | Event], int]:
-    """A group as one window or a few, and how many impossible values were left out."""
+def _merged(group: Sequence[Window | Event], before: int | None) -> Sequence[Window | Event]:
+    """A group as one window or a few."""
     windows = [one for one in group if isinstance(one, Window)]
     if len(windows) < 2:
-        return group, 0
+        return group
     gaps = [after.step - one.step for one, after in itertools.pairwise(windows)]
     first = windows[0].step
     # Without a step before it, the first window has as many steps as the second.
@@ -107,11 +99,8 @@ def _merged(
     paces = [pace(one) for one in windows]
     losses = [one.values.get("loss", 0.0) for one in windows]
     if max(paces) <= _SLOW * min(paces) and math.isfinite(sum(paces) + sum(losses)):
-        return [merged(windows, counts)], 0  # of one kind, and without impossible times
-    measured = [one.with_values(possible(one.values)) for one in windows]
-    pairs = zip(windows, measured, strict=True)
-    impossible = sum(len(one.values) - len(other.values) for one, other in pairs)
-    return _by_kind(measured, counts), impossible
+        return [merged(windows, counts)]  # of one kind
+    return _by_kind(windows, counts)
 
 
 def _by_kind(windows: Sequence[Window], counts: Sequence[int]) -> list[Window]:
