@@ -40,7 +40,7 @@ STORED_IN = {  # the others are functions, in functions.sh, and files, in files.
     "container": "container.sh",
     # One golden for all that srun starts, since its options have the same reasons everywhere.
     **dict.fromkeys(("preflight", "before", "beside", "roles", "launch", "after"), "launch.sh"),
-    **dict.fromkeys(("shell", "programs"), "functions.sh"),
+    "programs": "functions.sh",
 }
 _BLOCK = re.compile(r"(?ms)^# ======== (\S+)\n(.*?)(?=\n# ======== |\Z)")
 
@@ -73,21 +73,22 @@ def parts(script: str) -> dict[str, str]:
     """The parts of a script by name, in their order."""
     found: dict[str, list[str]] = {}
     name = "title"
+    script = script.replace("\n#SBATCH", "\n\n#SBATCH", 1)
     for paragraph in re.split(r"\n\n+", script):
         if function := re.search(r"(?m)^(\w+)\(\) [{(]", paragraph):
             name = "main" if function[1] == "main" else f"{function[1]}()"
         elif heading := re.match(r"  # ---- (\w+)", paragraph):
             name = heading[1] if heading[1] in STORED_IN else "roles"  # each role has a heading
-        elif heading := re.match("# ==== (housekeeping)?", paragraph):
-            name = "shell" if heading[1] else "read_point()"
+        elif paragraph.startswith("# ==== housekeeping"):
+            continue
+        elif paragraph.startswith("# ==== "):
+            name = "read_point()"
         elif paragraph.startswith("#SBATCH"):
             name = "directives"
-        elif paragraph.startswith("POSIXLY_CORRECT"):
-            name = "main"
         elif paragraph.startswith(': "${SLURMD_NODENAME'):
             name = "programs"
         found.setdefault(name, []).append(paragraph)
-    record = re.search(r"plan\.json\.new.*\n(.*)", found["start_job()"][0])
+    record = re.search(r"plan\.json\.new.*\n(.*)", script)
     assert record
     title = found["title"][0].splitlines()[1]
     return {

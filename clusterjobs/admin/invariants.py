@@ -272,25 +272,30 @@ _TRACE = re.compile(
 def not_strict(scripts: Scripts) -> Iterator[Broken]:
     commands = scripts.site.commands
     if not commands or not re.search(_STRICT, commands[0].code):
-        hint = "keep the line `set +akvx -euo pipefail` before all other commands"
+        hint = "keep the line `set -euo pipefail +o posix` before all other commands"
         yield Broken("the first command is not `set -euo pipefail`", hint, template="job.sh.j2")
-    if first(scripts.packaged.commands[1:], _STRICT) and not first(commands[1:], _STRICT):
-        hint = "keep `set -euo pipefail` in functions/shell.sh.j2"
-        what = "`set -euo pipefail` is lost after the caller's options are undone"
-        yield Broken(what, hint, template="functions/shell.sh.j2")
-    yield from _loosened(scripts)
-
-
-def _loosened(scripts: Scripts) -> Iterator[Broken]:
     for one in scripts.site.lines:
         found = _LOOSE.search(one.code)
-        if not found or one.function == "finish" or one.code.startswith("POSIXLY_CORRECT"):
+        if not found or one.function == "finish":
             continue
         later = [other.code for other in scripts.site.lines if other.number > one.number]
         if found[0].endswith("u") and any(re.match(r"set -\w*u", code) for code in later[:40]):
             continue  # `set +u` around code that reads unset variables
         hint = "write `command || true` for a command that may fail"
         yield Broken(f"`{found[0].strip(' ;&|(')}` ends the strict mode", hint, one.text)
+
+
+_CLEAN_START = {
+    "#!/bin/bash -p": "blocks/header.sh.j2",
+    '[[ $- != *p* ]] || start_again "$@"': "job.sh.j2",
+}
+
+
+def caller_not_undone(scripts: Scripts) -> Iterator[Broken]:
+    texts = {one.text for one in scripts.site.lines}
+    for line, home in _CLEAN_START.items():
+        if line not in texts:
+            yield Broken(f"the line `{line}` is lost", "keep it", template=home)
 
 
 def traced(scripts: Scripts) -> Iterator[Broken]:
@@ -363,6 +368,11 @@ INVARIANTS = (
         "strict-mode",
         "without `set -euo pipefail` the job goes on after a command that failed",
         not_strict,
+    ),
+    Invariant(
+        "calling-shell",
+        "functions and options that the shell of sbatch has exported would change the job",
+        caller_not_undone,
     ),
     Invariant("no-trace", "`set -x` prints every command into the log, with its secrets", traced),
     Invariant("secrets", "the log can be read by others, and is kept for years", prints_secrets),

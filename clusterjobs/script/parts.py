@@ -25,7 +25,7 @@ class Line(NamedTuple):
 
 
 class ScriptParts(NamedTuple):
-    """`lines` have code or are directives; the bodies of here-documents are left out."""
+    """`lines` have code or are directives, or the first; without bodies of here-documents."""
 
     lines: tuple[Line, ...]
     programs: str
@@ -75,12 +75,16 @@ def _lines(script: str) -> Iterator[Line]:
             continue
         code = code_of(text)
         ends = ["".join(match.groups("")) for match in _HERE.finditer(code)]
-        if (found := _FUNCTION.match(text)) and code.endswith(("{", "(")):
-            functions.append(found[1])
+        of_one_line = ""
+        if found := _FUNCTION.match(text):
+            if code.endswith(("{", "(")):
+                functions.append(found[1])
+            else:
+                of_one_line = found[1]
         elif functions and code.endswith("{") and not text.startswith(" "):
             functions.append("")  # a group of commands, which ends like a function
-        if code or text.lstrip().startswith("#SBATCH"):
-            yield Line(number, text, code, functions[0] if functions else "")
+        if code or number == 1 or text.lstrip().startswith("#SBATCH"):
+            yield Line(number, text, code, functions[0] if functions else of_one_line)
         if text.startswith(("}", ") <")) and functions:
             functions.pop()
 

@@ -124,15 +124,15 @@ class Environment(NamedTuple):
     """What the job unsets from the inherited environment, and what it sets.
 
     `source`: files of bash that the script reads before it changes to the working folder.
-    `kept_slurm`: patterns of the SLURM_ variables that are kept. `conda` and `venv` are None if
-    there is none, or if the container has its own. `software_setup` and `setup`: the user's own
-    lines of bash. `profile`: the fabric's file of bash that sets variables; "" if it has none.
+    `kept_slurm`: patterns of the SLURM_ variables that are kept, without this prefix; `unset`:
+    patterns of variables that are not, but for PYTHON*, which the log names. `conda` and `venv`:
+    None if there is none, or if the container has its own. `software_setup` and `setup`: the user's
+    own lines of bash. `profile`: the fabric's file of bash that sets variables; "" if it has none.
     `site_setup`: lines of bash of the cluster, which run first.
     """
 
     kept_slurm: tuple[str, ...]
     unset: tuple[str, ...]
-    unset_prefixes: tuple[str, ...]
     variables: tuple[Variable, ...]
     secrets: tuple[Secret, ...]
     source: tuple[Value, ...]

@@ -103,9 +103,10 @@ class Stage:
             pathlib.Path(path).touch()
 
     def run(self, script: str, env: dict[str, str], sidecars: int = 0) -> Run:
-        """Run the script as slurmd would: by bash, with the submitter's environment."""
+        """Run the script as slurmd would: by its first line, with the submitter's environment."""
         file = self.folder / "job.sh"
         file.write_bytes(script.encode())
+        file.chmod(0o755)
         record = self.folder / "record"
         given = {
             "PATH": f"{self.bin}:/usr/local/bin:/usr/bin:/bin",
@@ -121,7 +122,7 @@ class Stage:
             **env,
         }
         done = subprocess.run(
-            ["/bin/bash", str(file)],
+            [file],
             env={os.fsencode(name): os.fsencode(value) for name, value in given.items()},
             cwd=self.folder / "submit",
             stdin=subprocess.DEVNULL,

@@ -120,7 +120,7 @@ def rendered(jobs: Jobs, case: Case) -> pathlib.Path:
     replaced = {
         "preflight": ('run_child "$python" -BEsS "$job_dir/preflight.py"', f"run_child {waits}"),
         "staging": ('run_child "$@"', f'{waits}; STAGE_DIR=$job_dir run_child "$@"'),
-        "finish": ("  [[ -n $reason ]] || reason=failure\n", f"  {waits}\n"),
+        "finish": ("  [[ ${reason:=failure} != *failure ]]", f"  {waits}\n"),
     }
     if case.phase in replaced:
         old, new = replaced[case.phase]

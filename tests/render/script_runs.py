@@ -100,7 +100,9 @@ def run_script(
     for name, body in {**STAND_INS, **(stand_ins or {})}.items():
         (programs / name).write_text(f"#!/bin/bash\nexport SLURM_LOCALID=0\n{body}\n")
         (programs / name).chmod(0o755)
-    (folder / "job.sh").write_text(text.replace("/opt/slurm/bin", str(programs)))
+    job = folder / "job.sh"
+    job.write_text(text.replace("/opt/slurm/bin", str(programs)))
+    job.chmod(0o755)
     given: dict[str, str | None] = {
         "PATH": f"{programs}:{os.environ['PATH']}",
         "LC_ALL": "C.UTF-8",
@@ -115,7 +117,7 @@ def run_script(
     }
     options: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **process_options}
     process = subprocess.Popen(
-        ["/bin/bash", folder / "job.sh", *arguments],
+        [job, *arguments],  # as Slurm does, so that the options of its first line count
         env={name: value for name, value in given.items() if value is not None},
         cwd=folder,
         preexec_fn=_catch_all_signals,

@@ -107,7 +107,10 @@ def check(folder: pathlib.Path, environment: Environment, clean: list[object]) -
         {"SHELLOPTS": "noclobber:noglob:allexport:keyword"},
         {"SHELLOPTS": "posix"},
         {"SHELLOPTS": "monitor"},
+        {"SHELLOPTS": "noexec:onecmd"},
         {"POSIXLY_CORRECT": "1"},
+        {"POSIXLY_CORRECT": "1", "BASH_FUNC_eval%%": "() { :; }", "BASH_FUNC_set%%": "() { :; }"},
+        {"CDPATH": "/:/tmp", "GLOBIGNORE": "*", "IFS": "0/.", "EXECIGNORE": "*", "SECONDS": "-9"},
         {"BASHOPTS": "nocasematch:failglob:extglob:nullglob:lastpipe"},
         {"PYTHONSAFEPATH": "1", "PYTHONINSPECT": "1"},
         {"PATH": None, "HOME": None, "USER": None, "LC_ALL": None},
@@ -189,9 +192,7 @@ def test_functions_that_hide_no_command_are_kept(tmp_path: pathlib.Path) -> None
 
 def test_a_file_that_bash_reads_first_changes_nothing(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "before-all.sh"
-    file.write_text(
-        "set -x; shopt -s nocasematch failglob; mkdir() { exit 1; }; cd /; unset PATH\n"
-    )
+    file.write_text("set -x; alias main=exit; mkdir() { exit 1; }; cd /; unset PATH; exit 3\n")
     keys = {"command": ["true"], "logs": str(tmp_path / "logs"), "before": [["true"]]}
     stand_ins = {"srun": "exit 0"}
     environment = {"BASH_ENV": str(file)}

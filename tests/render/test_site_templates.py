@@ -47,7 +47,7 @@ def test_lines_of_every_insertion_point_are_printed_where_their_name_says() -> N
     lines["directives"] = "#SBATCH --account=ml"
     text = render(*((f"{point}.sh", f"{line}\n") for point, line in lines.items())).text
     order = (
-        *("#SBATCH --no-requeue", lines["directives"], "set +akvx -euo pipefail"),
+        *("#SBATCH --no-requeue", lines["directives"], "set -euo pipefail +o posix"),
         *("export MASTER_ADDR", lines["before_environment"], "# ---- environment"),
         *("export OMP_NUM_THREADS", lines["after_environment"], "# ---- launch"),
         *("run_ranks srun", "reason=after_failure", lines["after_launch"]),
@@ -106,7 +106,8 @@ def test_the_header_names_the_files_that_were_used_and_no_other() -> None:
     script = render(("launch/mpirun.sh.j2", "  : unused\n"), ("before_launch.sh", ": used\n"))
     header = script.text.partition("#SBATCH")[0]
     assert (
-        "# Changed by templates of this site:\n#   /site0/templates/before_launch.sh\n#\n" in header
+        "# Changed by templates of this site:\n#   /site0/templates/before_launch.sh\n# shellcheck"
+        in header
     )
     assert "mpirun" not in script.text
     unused = render(("launch/mpirun.sh.j2", "  : unused\n"))

@@ -33,8 +33,9 @@ _RANKS = (
     "GROUP_RANK",
     "ROLE_RANK",
 )
-# They change how bash works. The script unsets POSIXLY_CORRECT and FUNCNEST before all else.
-_BASH = ("BASH_COMPAT", "CDPATH", "EXECIGNORE", "GLOBIGNORE", "TMOUT")
+# They change how bash works. The first ones are reserved names.
+_START_OF_BASH = ("BASH_ENV", "BASHOPTS", "POSIXLY_CORRECT", "SECONDS", "SHELLOPTS")
+_BASH = ("BASH_COMPAT", "CDPATH", "EXECIGNORE", "FUNCNEST", "GLOBIGNORE", "TMOUT")
 
 # Families of variables, by their prefix.
 PREFIXES = (
@@ -90,11 +91,12 @@ _HANDED_ON = {
 
 
 def own_slurm_variables(directives: Iterable[Directive]) -> tuple[str, ...]:
-    """Patterns of the SLURM_ variables that describe this job; all others are unset."""
+    """Patterns of the SLURM_ variables that describe this job, without `SLURM_`."""
     # SPANK plugins of sbatch pass their options to srun and to the ranks as variables: spank(8).
     # Those of options, _SLURM_SPANK_OPTION_*, do not begin with SLURM_ and are never unset.
     handed = (_HANDED_ON[one.name] for one in directives if one.name in _HANDED_ON)
-    return (*_SBATCH_SETS, *sorted(handed), "SLURM_SPANK_*")
+    kept = (*_SBATCH_SETS, *sorted(handed), "SLURM_SPANK_*")
+    return tuple(one.removeprefix("SLURM_") for one in kept)
 
 
 def is_unset(name: str) -> bool:
@@ -102,11 +104,14 @@ def is_unset(name: str) -> bool:
     return name in (*_RANKS, *_BASH) or name.startswith(PREFIXES)
 
 
-def inherited_variables(directives: Iterable[Directive]) -> tuple[str, ...]:
-    """The other variables that the job unsets first of all."""
+def inherited_variables(
+    directives: Iterable[Directive], further_prefixes: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """Patterns of the variables that the job unsets first of all, but for PYTHON*."""
+    prefixes = ("SLURM_", "SRUN_", *PREFIXES[1:], *further_prefixes)
     # If the job requests GPUs, Slurm sets it; else it may belong to another job.
     devices = () if requests_gpus(directives) else ("CUDA_VISIBLE_DEVICES",)
-    return (*_RANKS, *_BASH, *devices)
+    return (*_RANKS, *devices, *_START_OF_BASH, *_BASH, *(f"{one}*" for one in prefixes))
 
 
 _NOT_INSIDE = {

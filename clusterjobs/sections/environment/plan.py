@@ -10,11 +10,10 @@ from typing import Any
 
 from clusterjobs.frameworks.base import JOB_DIR, TOKEN, Variable, folder_on_the_node
 from clusterjobs.script import shell
-from clusterjobs.script.lines import WIDTH, command_text, program_text, with_reason, wrapped
+from clusterjobs.script.lines import WIDTH, command_text, program_text, with_reason
 from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.environment.checks import (
-    PREFIXES,
     check_references,
     check_software,
     check_variables,
@@ -78,8 +77,7 @@ def plan(context: Context) -> Environment:
     check_references(context, own)
     return Environment(
         own_slurm_variables(directives),
-        inherited_variables(directives),
-        (*PREFIXES, *context.framework.reads_variables),
+        inherited_variables(directives, context.framework.reads_variables),
         tuple(_variables(context, further)),
         tuple(
             Secret(name, one.file and folder_on_the_node(one.file), one.command or ())
@@ -215,12 +213,12 @@ def _nccl() -> Iterator[Variable]:
 def _flight_recorder(torch: str) -> Iterator[Variable]:
     """torch 2.8 has the first of the new names (pytorch 152563) and warns of the older ones.
 
-    Both names without a version.
+    Without a version, the new names.
     """
     yield Variable("TORCH_NCCL_DUMP_ON_TIMEOUT", "1", "record which rank waits in a hang", _TORCH)
     numbers = [int(one) for one in torch.split(".")[:2] if one.isdecimal()]
     knows_new, knows_old = (
-        (numbers >= [2, 8], numbers < [2, 9]) if len(numbers) == 2 else (True, True)
+        (numbers >= [2, 8], numbers < [2, 9]) if len(numbers) == 2 else (True, False)
     )
     record = joined(
         JOB_DIR, "/nccl-trace-rank-"
@@ -243,10 +241,9 @@ def _flight_recorder(torch: str) -> Iterator[Variable]:
 def render(rendering: Rendering) -> dict[str, Any]:
     """What the block `environment` prints."""
     environment = rendering.plan.environment
-    unset = (*environment.unset, *(f'"${{!{one}@}}"' for one in environment.unset_prefixes))
     return {
-        "kept_slurm": _kept(environment.kept_slurm),
-        "unset": [ShellText(f"unset {line}") for line in wrapped(unset)],
+        "kept_slurm": _alternatives(environment.kept_slurm),
+        "unset": _alternatives(environment.unset),
         "variables": [line for one in environment.variables for line in _export(one)],
         "has_token": any(TOKEN.parts[0] in references(one.value) for one in environment.variables),
         "secrets": [_secret(one) for one in environment.secrets],
@@ -267,10 +264,9 @@ def render(rendering: Rendering) -> dict[str, Any]:
 
 
 @functools.lru_cache(maxsize=64)  # nearly all jobs have the same
-def _kept(patterns: tuple[str, ...]) -> tuple[ShellText, ...]:
-    """The kept names, without `SLURM_`, as quoted parts of a regular expression."""
-    names = [one.removeprefix("SLURM_").replace("*", ".*") for one in patterns]
-    lines = textwrap.wrap(" ".join(names), WIDTH - 14)
+def _alternatives(patterns: tuple[str, ...]) -> tuple[ShellText, ...]:
+    """Patterns of names as quoted parts of a regular expression."""
+    lines = textwrap.wrap(" ".join(patterns).replace("*", ".*"), WIDTH + 10)
     joined = ["|".join(line.split()) for line in lines]
     return tuple(
         ShellText(f"'{'|' if number else ''}{line}'") for number, line in enumerate(joined)

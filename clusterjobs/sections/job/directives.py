@@ -133,8 +133,9 @@ def derived_srun_options(placement: Placement) -> Iterator[Directive]:
     yield Directive("ntasks", shape.nodes * ntasks, planned)
     yield Directive("ntasks-per-node", ntasks, planned)
     yield Directive("label", True, "every line says which task wrote it")
-    yield Directive("kill-on-bad-exit", 1, "one dead task ends the step, not a timeout")
-    yield Directive("wait", 0, "a rank may go on after the others, to save or to evaluate")
+    reason = "a failed task ends the step, and one that is done does not"
+    yield Directive("kill-on-bad-exit", 1, reason)
+    yield Directive("wait", 0, reason)
     yield Directive("cpu-bind", "none", "threads may move; data loaders need it")
     if (cpus := placement.cpus_per_task) is not None:
         yield Directive("cpus-per-task", cpus, "not inherited in Slurm 22.05-23.02")

@@ -5,10 +5,7 @@
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   export NCCL_DEBUG=INFO
@@ -24,10 +21,7 @@
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   export OMPI_MCA_pml=cm
@@ -49,17 +43,14 @@ END
   export DATA="${DATA_ROOT:?not set on this node: ${reason:=not_started}}/pile"
 
 # ======== shell-with-arguments
-POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function of the caller hides `set`
-
+set -euo pipefail +o posix
 main() {
   start_job "$SLURM_SUBMIT_DIR/logs/$SLURM_JOB_ID" # job.log is written there
 
 # ======== container-workdir-inside
-POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function of the caller hides `set`
-
+set -euo pipefail +o posix
 main() {
-  start_job "/fsx/logs/$SLURM_JOB_ID" # job.log is written there
-  (( ! $# )) || fail "unexpected arguments: $* (job_arguments: true in the spec allows them)"
+  start_job "/fsx/logs/$SLURM_JOB_ID" "$@" # job.log is written there
 
 # ======== container-shifter-p4d
   # ---- environment ---------------------------------------------------------------------------
@@ -69,10 +60,7 @@ main() {
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   export WANDB_MODE=offline
@@ -90,10 +78,7 @@ main() {
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   # a new folder per node and attempt: the lock of a killed build hangs all ranks
@@ -101,10 +86,8 @@ main() {
   export WANDB_PROJECT=gpt
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
-
-  VIRTUAL_ENV=/fsx/envs/gpt
+  VIRTUAL_ENV=/fsx/envs/gpt; export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
   [[ -x $VIRTUAL_ENV/bin/python3 ]] || fail "no virtual environment at $VIRTUAL_ENV"
-  export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
 
 # ======== deepspeed-torchrun-p4de
   # ---- environment ---------------------------------------------------------------------------
@@ -114,10 +97,7 @@ main() {
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   # a new folder per node and attempt: the lock of a killed build hangs all ranks
@@ -140,20 +120,15 @@ main() {
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   # a new folder per node and attempt: the lock of a killed build hangs all ranks
   export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token"
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
-
-  VIRTUAL_ENV=/fsx/envs/bert
+  VIRTUAL_ENV=/fsx/envs/bert; export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
   [[ -x $VIRTUAL_ENV/bin/python3 ]] || fail "no virtual environment at $VIRTUAL_ENV"
-  export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
 
 # ======== deepspeed-pdsh-p4d
   # ---- environment ---------------------------------------------------------------------------
@@ -163,10 +138,7 @@ main() {
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   # a new folder per node and attempt: the lock of a killed build hangs all ranks
@@ -174,10 +146,8 @@ main() {
   export NOTE='$(touch /tmp/never)'
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
-
-  VIRTUAL_ENV=/fsx/envs/gpt
+  VIRTUAL_ENV=/fsx/envs/gpt; export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
   [[ -x $VIRTUAL_ENV/bin/python3 ]] || fail "no virtual environment at $VIRTUAL_ENV"
-  export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
 
 # ======== bloom-without-partition
   # ---- environment ---------------------------------------------------------------------------
@@ -187,10 +157,7 @@ main() {
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   # a new folder per node and attempt: the lock of a killed build hangs all ranks
   export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token"
   export TRANSFORMERS_OFFLINE=1
@@ -221,16 +188,11 @@ main() {
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   # a new folder per node and attempt: the lock of a killed build hangs all ranks
   export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token"
-
-  VIRTUAL_ENV=/beegfs/nlp/env
+  VIRTUAL_ENV=/beegfs/nlp/env; export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
   [[ -x $VIRTUAL_ENV/bin/python3 ]] || fail "no virtual environment at $VIRTUAL_ENV"
-  export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
 
 # ======== fsdp-gpus-per-task
   # ---- environment ---------------------------------------------------------------------------
@@ -240,10 +202,7 @@ main() {
   export NCCL_SOCKET_IFNAME=hsn # Slingshot's interfaces, for NCCL's first contact
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   # registering buffers of the host with the GPU locks memory, and can block CUDA
   export FI_CXI_DISABLE_HOST_REGISTER="${FI_CXI_DISABLE_HOST_REGISTER:-1}"
   # how libfabric notices memory that was freed
@@ -277,10 +236,7 @@ END
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export PL_TRAINER_NUM_NODES=16 # the Trainer's num_nodes, if the script gives none
   export PL_TRAINER_DEVICES=4 # the Trainer's devices, if the script gives none
   export PL_TRAINER_ACCELERATOR=gpu # the Trainer's accelerator, if the script gives none
@@ -299,10 +255,7 @@ END
   export NCCL_SOCKET_IFNAME=hsn # Slingshot's interfaces, for NCCL's first contact
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   # registering buffers of the host with the GPU locks memory, and can block CUDA
   export FI_CXI_DISABLE_HOST_REGISTER="${FI_CXI_DISABLE_HOST_REGISTER:-1}"
   # how libfabric notices memory that was freed
@@ -334,10 +287,7 @@ END
   export NCCL_SOCKET_IFNAME=enp0s12 # the first card: NCCL's first contact
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export NCCL_FASTRAK_CTRL_DEV=enp0s12 # the first card: the plugin's control
   # the cards beside the GPUs
   export NCCL_FASTRAK_IFNAME='enp6s0,enp7s0,enp13s0,enp14s0,enp134s0,enp135s0,enp141s0,enp142s0'
@@ -355,10 +305,7 @@ END
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export NCCL_DEBUG=INFO # its log says whether InfiniBand is used
   export NCCL_DEBUG_SUBSYS='INIT,NET' # of that, what is about the network
   export NCCL_DEBUG_FILE="$job_dir/nccl/%h.%p" # a file for each rank
@@ -372,10 +319,9 @@ END
   start_attempt
 
 # ======== megatron-on-gpfs
-POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function of the caller hides `set`
-
+set -euo pipefail +o posix
 main() {
-  start_job "/p/scratch/abc1/logs/gpt-7b/$SLURM_JOB_ID" # job.log is written there
+  start_job "/p/scratch/abc1/logs/gpt-7b/$SLURM_JOB_ID" "$@" # job.log is written there
   script_folder=$PWD script_arguments=("$@"); set -- # the files neither read nor change them
   # shellcheck disable=SC2043 # there may be one
   for site_file in /etc/profile.d/lmod.sh; do
@@ -387,9 +333,7 @@ main() {
     cd -- "$script_folder"
   done
   set -- "${script_arguments[@]}"
-  (( ! $# )) || fail "unexpected arguments: $* (job_arguments: true in the spec allows them)"
-  with_timeout cd -- /p/project/abc1/Megatron-LM # a trial: on a dead mount, the next line would hang
-  cd -- /p/project/abc1/Megatron-LM
+  with_timeout cd -- /p/project/abc1/Megatron-LM && cd -- /p/project/abc1/Megatron-LM # tried first: a dead mount would hang
 
   # ---- rendezvous: all ranks meet on the first node ------------------------------------------
   mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
@@ -407,10 +351,7 @@ main() {
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   # tensor and context ranks need kernels in launch order; Blackwell does not
   export CUDA_DEVICE_MAX_CONNECTIONS=1
 
@@ -422,10 +363,8 @@ module load Stages/2024 GCC CUDA NCCL
 END
 )"
   set -u
-
-  VIRTUAL_ENV=/p/project/abc1/envs/megatron
+  VIRTUAL_ENV=/p/project/abc1/envs/megatron; export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
   [[ -x $VIRTUAL_ENV/bin/python3 ]] || fail "no virtual environment at $VIRTUAL_ENV"
-  export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
 
   start_attempt
 
@@ -436,10 +375,7 @@ END
   export NCCL_DEBUG=WARN # log why a collective failed
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   # torch 2.6 and later need it for fairseq's checkpoints
   export TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1
   export NCCL_SOCKET_IFNAME=ens3f0 # the other interface is the management network
@@ -457,10 +393,8 @@ END
     || fail 'no command `module` on this node: name the file that defines it in software.source'
   module load cuda/12.1 python/3.10
   set -u
-
-  VIRTUAL_ENV=/data/envs/fairseq
+  VIRTUAL_ENV=/data/envs/fairseq; export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
   [[ -x $VIRTUAL_ENV/bin/python3 ]] || fail "no virtual environment at $VIRTUAL_ENV"
-  export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
 
 # ======== torchrun-on-a3-high
   # ---- environment ---------------------------------------------------------------------------
@@ -470,10 +404,7 @@ END
   export NCCL_SOCKET_IFNAME=enp0s12 # the first card: NCCL's first contact
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   # GPUDirect-TCPX moves data from the cards to the GPUs; NCCL fails without it
   export NCCL_NET=GPUDirectTCPX_v7
   export NCCL_GPUDIRECTTCPX_CTRL_DEV=enp0s12 # the first card: the plugin's control
@@ -510,10 +441,7 @@ END
   export NCCL_SOCKET_IFNAME=hsn # Slingshot's interfaces, for NCCL's first contact
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   # registering buffers of the host with the GPU locks memory, and can block CUDA
   export FI_CXI_DISABLE_HOST_REGISTER="${FI_CXI_DISABLE_HOST_REGISTER:-1}"
   # how libfabric notices memory that was freed
@@ -533,10 +461,7 @@ END
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export LOCAL_WORLD_SIZE=8 # ranks per node, which srun does not set
   # a new folder per node and attempt: the lock of a killed build hangs all ranks
   export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token"
@@ -548,10 +473,7 @@ END
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export UCX_NET_DEVICES='mlx5_0:1,mlx5_1:1' # MPI uses the ports of NCCL_IB_HCA
   export NCCL_DEBUG=INFO # its log says whether InfiniBand is used
   export NCCL_DEBUG_SUBSYS='INIT,NET' # of that, what is about the network
@@ -565,10 +487,7 @@ END
   export NCCL_SOCKET_IFNAME=hsn # Slingshot's interfaces, for NCCL's first contact
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   # registering buffers of the host with the GPU locks memory, and can block CUDA
   export FI_CXI_DISABLE_HOST_REGISTER="${FI_CXI_DISABLE_HOST_REGISTER:-1}"
   # how libfabric notices memory that was freed
@@ -589,10 +508,7 @@ END
   export NCCL_SOCKET_IFNAME=enp0s12 # the first card: NCCL's first contact
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   # GPUDirect-TCPX moves data from the cards to the GPUs; NCCL fails without it
   export NCCL_NET=GPUDirectTCPX_v7
   export NCCL_GPUDIRECTTCPX_CTRL_DEV=enp0s12 # the first card: the plugin's control
@@ -638,10 +554,7 @@ END
   export NCCL_SOCKET_IFNAME=enp0s12 # the first card: NCCL's first contact
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export NCCL_FASTRAK_CTRL_DEV=enp0s12 # the first card: the plugin's control
   # the cards beside the GPUs
   export NCCL_FASTRAK_IFNAME='enp6s0,enp7s0,enp13s0,enp14s0,enp134s0,enp135s0,enp141s0,enp142s0'
@@ -663,10 +576,8 @@ END
   export NEURON_COMPILE_CACHE_URL=/fsx/neuron-cache
   # libfabric, wherever the AMI has it
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64"
-
-  VIRTUAL_ENV=/fsx/envs/neuron
+  VIRTUAL_ENV=/fsx/envs/neuron; export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
   [[ -x $VIRTUAL_ENV/bin/python3 ]] || fail "no virtual environment at $VIRTUAL_ENV"
-  export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
 
 # ======== megatron-one-gpu
   # ---- environment ---------------------------------------------------------------------------
@@ -676,10 +587,7 @@ END
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   export LOCAL_SIZE=1 # ranks per node, which only deepspeed's launcher sets
@@ -696,20 +604,15 @@ END
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   # tensor and context ranks need kernels in launch order; Blackwell does not
   export CUDA_DEVICE_MAX_CONNECTIONS=1
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
-
-  VIRTUAL_ENV=/fsx/envs/megatron
+  VIRTUAL_ENV=/fsx/envs/megatron; export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
   [[ -x $VIRTUAL_ENV/bin/python3 ]] || fail "no virtual environment at $VIRTUAL_ENV"
-  export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
 
   start_attempt
 
@@ -721,10 +624,7 @@ END
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   export NVIDIA_VISIBLE_DEVICES=all # else enroot shows no GPU to an image
@@ -738,10 +638,7 @@ END
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   export LOCAL_WORLD_SIZE=8 # ranks per node, which srun does not set
@@ -769,10 +666,8 @@ END
   export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token"
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
-
-  VIRTUAL_ENV='/fsx/my envs/megatron'
+  VIRTUAL_ENV='/fsx/my envs/megatron'; export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
   [[ -x $VIRTUAL_ENV/bin/python3 ]] || fail "no virtual environment at $VIRTUAL_ENV"
-  export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
 
 # ======== whole-nodes-unrequested
   # ---- rendezvous: all ranks meet on the first node ------------------------------------------
@@ -786,11 +681,9 @@ END
   done
 
 # ======== own-config-unknown-instance
-POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function of the caller hides `set`
-
+set -euo pipefail +o posix
 main() {
-  start_job "$SLURM_SUBMIT_DIR/logs/lenient/$SLURM_JOB_ID" # job.log is written there
-  (( ! $# )) || fail "unexpected arguments: $* (job_arguments: true in the spec allows them)"
+  start_job "$SLURM_SUBMIT_DIR/logs/lenient/$SLURM_JOB_ID" "$@" # job.log is written there
 
   # ---- environment ---------------------------------------------------------------------------
   export OMP_NUM_THREADS=1 # more ranks than CPUs; by default every rank uses all
@@ -799,10 +692,7 @@ main() {
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
 
 # ======== roles-vllm-pyxis
   # ---- environment ---------------------------------------------------------------------------
@@ -811,10 +701,7 @@ main() {
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   # once this file is there: save a checkpoint and end
@@ -837,10 +724,7 @@ main() {
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   # a new folder per node and attempt: the lock of a killed build hangs all ranks
@@ -851,24 +735,20 @@ main() {
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
 # ======== steps-of-a-sweep
-POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function of the caller hides `set`
-
+set -euo pipefail +o posix
 main() {
   # Sets point_name, lr, content from the table below.
   read_point "${SLURM_ARRAY_TASK_ID-}" \
     || fail "no point for task '${SLURM_ARRAY_TASK_ID-}': submit it as an array"
-  start_job "/fsx/logs/steps-of-a-sweep/$point_name/$SLURM_JOB_ID" # job.log is written there
-  (( ! $# )) || fail "unexpected arguments: $* (job_arguments: true in the spec allows them)"
+  start_job "/fsx/logs/steps-of-a-sweep/$point_name/$SLURM_JOB_ID" "$@" # job.log is written there
 
 # ======== sweep-command
-POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function of the caller hides `set`
-
+set -euo pipefail +o posix
 main() {
   # Sets all variables from the table below.
   read_point "${SLURM_ARRAY_TASK_ID-}" \
     || fail "no point for task '${SLURM_ARRAY_TASK_ID-}': submit it as an array"
-  start_job "$SLURM_SUBMIT_DIR/logs/prompts/$point_name/$SLURM_JOB_ID" # job.log is written there
-  (( ! $# )) || fail "unexpected arguments: $* (job_arguments: true in the spec allows them)"
+  start_job "$SLURM_SUBMIT_DIR/logs/prompts/$point_name/$SLURM_JOB_ID" "$@" # job.log is written there
 
   # ---- parameters: change one with `NAME=value sbatch job.sh` --------------------------------
   SPLIT=${SPLIT:-test}
@@ -882,8 +762,7 @@ main() {
   export PROMPT="${prompt_2-}"
 
 # ======== sweep-packed
-POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function of the caller hides `set`
-
+set -euo pipefail +o posix
 main() {
   # Runs one point of this task: `run_pack` starts the script once for each point, with $1 = TASK.SLOT.
   # Sets point_name, lr, optimizer, content, point_index from the table below.
@@ -907,10 +786,7 @@ main() {
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   # once this file is there: save a checkpoint and end
@@ -925,29 +801,23 @@ main() {
 
 # ======== sweep-shapes
 # job-1.sh, job-2.sh:
-POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function of the caller hides `set`
-
+set -euo pipefail +o posix
 main() {
   # Sets point_name, seed, content from the table below.
   read_point "${SLURM_ARRAY_TASK_ID-}" \
     || fail "no point for task '${SLURM_ARRAY_TASK_ID-}': submit it as an array"
   point_label=${point_name#*-} # unchanged if the sweep gets more points
-  start_job "/fsx/logs/scaling/$point_name/$SLURM_JOB_ID" # job.log is written there
-  (( ! $# )) || fail "unexpected arguments: $* (job_arguments: true in the spec allows them)"
-  with_timeout cd -- /fsx/code/gpt # a trial: on a dead mount, the next line would hang
-  cd -- /fsx/code/gpt
+  start_job "/fsx/logs/scaling/$point_name/$SLURM_JOB_ID" "$@" # job.log is written there
+  with_timeout cd -- /fsx/code/gpt && cd -- /fsx/code/gpt # tried first: a dead mount would hang
 
 # job-3.sh:
-POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function of the caller hides `set`
-
+set -euo pipefail +o posix
 main() {
   export -n point_name=0006-nodes=4-b92c880c
   export -n point_index=6
   point_label=${point_name#*-} # unchanged if the sweep gets more points
-  start_job "/fsx/logs/scaling/$point_name/$SLURM_JOB_ID" # job.log is written there
-  (( ! $# )) || fail "unexpected arguments: $* (job_arguments: true in the spec allows them)"
-  with_timeout cd -- /fsx/code/gpt # a trial: on a dead mount, the next line would hang
-  cd -- /fsx/code/gpt
+  start_job "/fsx/logs/scaling/$point_name/$SLURM_JOB_ID" "$@" # job.log is written there
+  with_timeout cd -- /fsx/code/gpt && cd -- /fsx/code/gpt # tried first: a dead mount would hang
 
 # job-1.sh:
   # ---- environment ---------------------------------------------------------------------------
@@ -957,10 +827,7 @@ main() {
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   # once this file is there: save a checkpoint and end
@@ -978,10 +845,7 @@ main() {
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   # once this file is there: save a checkpoint and end
@@ -1005,14 +869,12 @@ main() {
   start_attempt
 
 # ======== log-of-all-points
-POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function of the caller hides `set`
-
+set -euo pipefail +o posix
 main() {
   # Sets point_name, lr, seed, content from the table below.
   read_point "${SLURM_ARRAY_TASK_ID-}" \
     || fail "no point for task '${SLURM_ARRAY_TASK_ID-}': submit it as an array"
-  start_job "/fsx/logs/points/$point_name/$SLURM_JOB_ID" # job.log is written there
-  (( ! $# )) || fail "unexpected arguments: $* (job_arguments: true in the spec allows them)"
+  start_job "/fsx/logs/points/$point_name/$SLURM_JOB_ID" "$@" # job.log is written there
 
 # ======== torchrun-restarts-small
   # ---- environment ---------------------------------------------------------------------------
@@ -1033,10 +895,7 @@ main() {
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   # libfabric and its NCCL plugin, wherever the AMI has them
@@ -1056,10 +915,7 @@ main() {
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   export ACCELERATE_GRADIENT_ACCUMULATION_STEPS=4 # batch: Accelerator accumulates as often
@@ -1078,10 +934,7 @@ main() {
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   export ACCELERATE_MIXED_PRECISION=bf16 # precision, as accelerate launch passes it on
@@ -1105,10 +958,7 @@ main() {
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   # once this file is there: save a checkpoint and end
@@ -1127,10 +977,8 @@ main() {
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
   # Lightning loads the callback from here, by its entry point
   export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$job_dir/lightning"
-
-  VIRTUAL_ENV=/fsx/envs/vit
+  VIRTUAL_ENV=/fsx/envs/vit; export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
   [[ -x $VIRTUAL_ENV/bin/python3 ]] || fail "no virtual environment at $VIRTUAL_ENV"
-  export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
 
   start_attempt
 
@@ -1142,10 +990,7 @@ main() {
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   export COMPOSER_RUN_NAME=mpt # the same in each attempt, for Trainer(autoresume=True)
@@ -1176,10 +1021,8 @@ main() {
   [[ -z ${grpc_proxy:-}${https_proxy:-}${http_proxy:-} ]] || export no_grpc_proxy="$MASTER_ADDR"
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
-
-  VIRTUAL_ENV=/fsx/envs/jax
+  VIRTUAL_ENV=/fsx/envs/jax; export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
   [[ -x $VIRTUAL_ENV/bin/python3 ]] || fail "no virtual environment at $VIRTUAL_ENV"
-  export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
 
   start_attempt
 
@@ -1191,19 +1034,14 @@ main() {
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   export HOROVOD_FUSION_THRESHOLD=67108864
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
-
-  VIRTUAL_ENV=/fsx/envs/horovod
+  VIRTUAL_ENV=/fsx/envs/horovod; export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
   [[ -x $VIRTUAL_ENV/bin/python3 ]] || fail "no virtual environment at $VIRTUAL_ENV"
-  export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
 
 # ======== horovod-mpirun
   # ---- environment ---------------------------------------------------------------------------
@@ -1213,10 +1051,7 @@ main() {
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   export OMPI_MCA_pml=ob1 # TCP: with RDMA, Open MPI may crash
@@ -1226,13 +1061,10 @@ main() {
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
 # ======== everything
-POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function of the caller hides `set`
-
+set -euo pipefail +o posix
 main() {
-  start_job "$HOME/logs/every key/$SLURM_JOB_ID" # job.log is written there
-  (( ! $# )) || fail "unexpected arguments: $* (job_arguments: true in the spec allows them)"
-  with_timeout cd -- "$HOME/my code" # a trial: on a dead mount, the next line would hang
-  cd -- "$HOME/my code"
+  start_job "$HOME/logs/every key/$SLURM_JOB_ID" "$@" # job.log is written there
+  with_timeout cd -- "$HOME/my code" && cd -- "$HOME/my code" # tried first: a dead mount would hang
 
   # ---- parameters: change one with `NAME=value sbatch job.sh` --------------------------------
   LR=${LR:-1e-4}
@@ -1257,10 +1089,7 @@ main() {
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   # a new folder per node and attempt: the lock of a killed build hangs all ranks
@@ -1316,10 +1145,7 @@ END
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   export CLUSTERJOBS_NODE_RANK="node-rank-$token" # placeholder: each node replaces it by its rank
@@ -1342,10 +1168,7 @@ END
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
-  export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   export LR="$LR" # the parameter
@@ -1354,13 +1177,10 @@ END
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
 # ======== names-in-other-scripts
-POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function of the caller hides `set`
-
+set -euo pipefail +o posix
 main() {
-  start_job "/fsx/logs/Übung-größe-日本語/$SLURM_JOB_ID" # job.log is written there
-  (( ! $# )) || fail "unexpected arguments: $* (job_arguments: true in the spec allows them)"
-  with_timeout cd -- '/fsx/código' # a trial: on a dead mount, the next line would hang
-  cd -- '/fsx/código'
+  start_job "/fsx/logs/Übung-größe-日本語/$SLURM_JOB_ID" "$@" # job.log is written there
+  with_timeout cd -- '/fsx/código' && cd -- '/fsx/código' # tried first: a dead mount would hang
 
   # ---- environment ---------------------------------------------------------------------------
   export OMP_NUM_THREADS=4 # CPUs of one rank; by default every rank uses all
@@ -1380,10 +1200,9 @@ main() {
   export DATABASE_PASSWORD
 
 # ======== modules-and-site-files
-POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function of the caller hides `set`
-
+set -euo pipefail +o posix
 main() {
-  start_job "$SLURM_SUBMIT_DIR/logs/$SLURM_JOB_ID" # job.log is written there
+  start_job "$SLURM_SUBMIT_DIR/logs/$SLURM_JOB_ID" "$@" # job.log is written there
   script_folder=$PWD script_arguments=("$@"); set -- # the files neither read nor change them
   # shellcheck disable=SC2043 # there may be one
   for site_file in /etc/profile.d/site.sh "$HOME/env of mine.sh"; do
@@ -1395,9 +1214,7 @@ main() {
     cd -- "$script_folder"
   done
   set -- "${script_arguments[@]}"
-  (( ! $# )) || fail "unexpected arguments: $* (job_arguments: true in the spec allows them)"
-  with_timeout cd -- "$PROJECT/code" # a trial: on a dead mount, the next line would hang
-  cd -- "$PROJECT/code"
+  with_timeout cd -- "$PROJECT/code" && cd -- "$PROJECT/code" # tried first: a dead mount would hang
 
   # ---- environment ---------------------------------------------------------------------------
   export OMP_NUM_THREADS=4 # CPUs of one rank; by default every rank uses all
@@ -1415,10 +1232,7 @@ main() {
   set -u
 
 # ======== log-of-all-jobs
-POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function of the caller hides `set`
-
+set -euo pipefail +o posix
 main() {
-  start_job "/fsx/logs/$SLURM_JOB_ID" # job.log is written there
-  (( ! $# )) || fail "unexpected arguments: $* (job_arguments: true in the spec allows them)"
-  with_timeout cd -- /fsx/code # a trial: on a dead mount, the next line would hang
-  cd -- /fsx/code
+  start_job "/fsx/logs/$SLURM_JOB_ID" "$@" # job.log is written there
+  with_timeout cd -- /fsx/code && cd -- /fsx/code # tried first: a dead mount would hang

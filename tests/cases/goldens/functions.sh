@@ -2,60 +2,53 @@
 finish() {
   local status=$?; (( SECONDS >= 0 )) || SECONDS=0 # the clock was set back
   [[ $BASHPID == "$$" ]] || exit "$status" # bash runs this too in a child that a signal ends at its start
-  set +e # each step is tried, even if one before it fails
-  trap - EXIT; trap '' {1..16} {24..31} {34..64}
-  [[ -n $reason ]] || reason=failure
-  [[ $reason != *failure ]] || ask_slurm_for_reason
+  set +e; trap - EXIT; trap '' {1..16} {24..31} {34..64} # each step is tried, even if one before it fails
+  [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
   case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
   (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
-  { # a line of JSON for `clusterjobs status`
-    printf '{"attempt": %s, "reason": "%s", "exit_code": %s, ' "$attempt" "$reason" "$status"
-    printf '"checkpoint": "%s", ' "$(find "/fsx/shards/${SLURM_ARRAY_TASK_ID-}" -mindepth 1 -maxdepth 1 ! -name '.*' -printf '%T+ %f\n' 2>/dev/null | sort | tail -n 1 | tail -c 200 | tr -d '"\\[:cntrl:]')"
-    printf '"submitted": %s, ' "$(SLURM_TIME_FORMAT=%s timeout 5 squeue --noheader --job="$slurm_job_id" --format=%V | grep -x '[0-9]*' || echo null)"
-    printf '"nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' "$SLURM_JOB_NODELIST" "$SECONDS" -1
-  } >> "$job_dir/attempts.jsonl"
-  printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
-    "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
+  submitted=$(SLURM_TIME_FORMAT=%s timeout 5 squeue --noheader --job="$slurm_job_id" --format=%V | grep -x '[0-9]*')
+  newest=$(find "/fsx/shards/${SLURM_ARRAY_TASK_ID-}" -mindepth 1 -maxdepth 1 ! -name '.*' -printf '%T+ %f\n' 2>/dev/null | sort | tail -n 1 | tail -c 200 | tr -d '"\\[:cntrl:]')
+  printf '{"attempt": %s, "reason": "%s", "exit_code": %s, "checkpoint": "%s", "submitted": %s, "nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' \
+    "$attempt" "$reason" "$status" "$newest" "${submitted:-null}" "$SLURM_JOB_NODELIST" "$SECONDS" -1 >> "$job_dir/attempts.jsonl"
+  echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   exec >&- 2>&- # the log is complete once its writer has read the end
   timeout 10 tail --pid="$log_writer" -f /dev/null
   exit "$status"
 }
 
 # ======== container-shifter-p4d
-unset_inherited_variables() { # they may describe another job; sbatch sets the ones kept here
-  local name kept; python_variables=${!PYTHON*}
-  kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID'
-  kept+='|NNODES|NODEID|NODELIST|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID'
-  kept+='|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE'
-  kept+='|SPANK_.*'
-  for name in "${!SLURM_@}" "${!SRUN_@}"; do [[ $name =~ ^SLURM_($kept)$ ]] || unset "$name"; done
-  unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK BASH_COMPAT
-  unset CDPATH EXECIGNORE GLOBIGNORE TMOUT "${!PYTHON@}" "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}"
-  unset "${!PMI@}" "${!SQUEUE_@}" "${!SCANCEL_@}" "${!SCONTROL_@}"
-  [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
+start_again() { # ARGUMENT...: without the variables of sbatch's caller that change bash or describe another job
+  local name kept others dropped=()
+  kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
+  kept+='|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK'
+  kept+='|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE|SPANK_.*'
+  others+='RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|ROLE_RANK|BASH_ENV|BASHOPTS|POSIXLY_CORRECT'
+  others+='|SECONDS|SHELLOPTS|BASH_COMPAT|CDPATH|EXECIGNORE|FUNCNEST|GLOBIGNORE|TMOUT|SLURM_.*|SRUN_.*|TORCHELASTIC_.*'
+  others+='|OMPI_COMM_.*|PMI.*|SQUEUE_.*|SCANCEL_.*|SCONTROL_.*'
+  unset EXECIGNORE; export HOME=${HOME:-~} USER=${USER:-${SLURM_JOB_USER-}} PATH="${PATH:+$PATH:}"/opt/slurm/bin:/usr/bin:/bin
+  while IFS='=' read -r -d '' name _; do
+    [[ ! $name =~ ^($others)$ || $name =~ ^SLURM_($kept)$ ]] || dropped+=(-u "$name")
+    [[ $name != BASH_FUNC_*%% ]] || ! type "${name:10:-2}" &> /dev/null || dropped+=(-u "$name") # it hides a command
+  done < /proc/self/environ
+  exec env "${dropped[@]}" "$BASH" "$0" "$@"
 }
 
 # ======== container-docker-deepspeed
 finish() {
   local status=$?; (( SECONDS >= 0 )) || SECONDS=0 # the clock was set back
   [[ $BASHPID == "$$" ]] || exit "$status" # bash runs this too in a child that a signal ends at its start
-  set +e # each step is tried, even if one before it fails
-  trap - EXIT; trap '' {1..16} {24..31} {34..64}
+  set +e; trap - EXIT; trap '' {1..16} {24..31} {34..64} # each step is tried, even if one before it fails
   if [[ -n $child ]]; then
     kill -- "$child" 2>/dev/null
     timeout 10 tail --pid="$child" -f /dev/null
   fi
-  [[ -n $reason ]] || reason=failure
-  [[ $reason != *failure ]] || ask_slurm_for_reason
+  [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
   case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
   (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
-  { # a line of JSON for `clusterjobs status`
-    printf '{"attempt": %s, "reason": "%s", "exit_code": %s, ' "$attempt" "$reason" "$status"
-    printf '"submitted": %s, ' "$(SLURM_TIME_FORMAT=%s timeout 5 squeue --noheader --job="$slurm_job_id" --format=%V | grep -x '[0-9]*' || echo null)"
-    printf '"nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' "$SLURM_JOB_NODELIST" "$SECONDS" -1
-  } >> "$job_dir/attempts.jsonl"
-  printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
-    "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
+  submitted=$(SLURM_TIME_FORMAT=%s timeout 5 squeue --noheader --job="$slurm_job_id" --format=%V | grep -x '[0-9]*')
+  printf '{"attempt": %s, "reason": "%s", "exit_code": %s, "submitted": %s, "nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' \
+    "$attempt" "$reason" "$status" "${submitted:-null}" "$SLURM_JOB_NODELIST" "$SECONDS" -1 >> "$job_dir/attempts.jsonl"
+  echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   exec >&- 2>&- # the log is complete once its writer has read the end
   timeout 10 tail --pid="$log_writer" -f /dev/null
   exit "$status"
@@ -111,6 +104,7 @@ watch_ranks() { # stops ranks that have stalled, and a launcher whose ranks are 
 
 # ======== container-docker-neox
 : "${SLURMD_NODENAME:?this is a batch script: submit it with sbatch}"
+[[ $- != *p* ]] || start_again "$@"
 main "$@"
 exit # programs follow
 
@@ -133,6 +127,7 @@ end of ssh_settings.py
 
 # ======== data-of-all-kinds
 : "${SLURMD_NODENAME:?this is a batch script: submit it with sbatch}"
+[[ $- != *p* ]] || start_again "$@"
 main "$@"
 exit # programs follow
 
@@ -258,20 +253,15 @@ start_export() { # errors are in the log and in data.jsonl; the exit code stays 
 finish() {
   local status=$?; (( SECONDS >= 0 )) || SECONDS=0 # the clock was set back
   [[ $BASHPID == "$$" ]] || exit "$status" # bash runs this too in a child that a signal ends at its start
-  set +e # each step is tried, even if one before it fails
-  trap - EXIT; trap '' {1..16} {24..31} {34..64}
-  [[ -n $reason ]] || reason=failure
-  [[ $reason != *failure ]] || ask_slurm_for_reason
+  set +e; trap - EXIT; trap '' {1..16} {24..31} {34..64} # each step is tried, even if one before it fails
+  [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
   case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
   (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
-  { # a line of JSON for `clusterjobs status`
-    printf '{"attempt": %s, "reason": "%s", "exit_code": %s, ' "$attempt" "$reason" "$status"
-    printf '"checkpoint": "%s", ' "$(timeout 10 head -c 1024 -- /fsx/checkpoints/gpt2-345m/latest 2>/dev/null | head -n 1 | tail -c 200 | tr -d '"\\[:cntrl:]')"
-    printf '"submitted": %s, ' "$(SLURM_TIME_FORMAT=%s timeout 5 squeue --noheader --job="$slurm_job_id" --format=%V | grep -x '[0-9]*' || echo null)"
-    printf '"nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' "$SLURM_JOB_NODELIST" "$SECONDS" -1
-  } >> "$job_dir/attempts.jsonl"
-  printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
-    "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
+  submitted=$(SLURM_TIME_FORMAT=%s timeout 5 squeue --noheader --job="$slurm_job_id" --format=%V | grep -x '[0-9]*')
+  newest=$(timeout 10 head -c 1024 -- /fsx/checkpoints/gpt2-345m/latest 2>/dev/null | head -n 1 | tail -c 200 | tr -d '"\\[:cntrl:]')
+  printf '{"attempt": %s, "reason": "%s", "exit_code": %s, "checkpoint": "%s", "submitted": %s, "nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' \
+    "$attempt" "$reason" "$status" "$newest" "${submitted:-null}" "$SLURM_JOB_NODELIST" "$SECONDS" -1 >> "$job_dir/attempts.jsonl"
+  echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   exec >&- 2>&- # the log is complete once its writer has read the end
   timeout 10 tail --pid="$log_writer" -f /dev/null
   exit "$status"
@@ -279,6 +269,7 @@ finish() {
 
 # ======== deepspeed-launcher-p3dn
 : "${SLURMD_NODENAME:?this is a batch script: submit it with sbatch}"
+[[ $- != *p* ]] || start_again "$@"
 main "$@"
 
 
@@ -291,6 +282,7 @@ launch_over_ssh() { # ssh_serve.py runs on every node, and the launcher on the f
 }
 
 : "${SLURMD_NODENAME:?this is a batch script: submit it with sbatch}"
+[[ $- != *p* ]] || start_again "$@"
 main "$@"
 exit # programs follow
 
@@ -312,76 +304,54 @@ end of ssh_settings.py
 
 
 # ======== accelerate-on-pcs
-unset_inherited_variables() { # they may describe another job; sbatch sets the ones kept here
-  local name kept; python_variables=${!PYTHON*}
-  kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID'
-  kept+='|NNODES|NODEID|NODELIST|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID'
-  kept+='|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE'
-  kept+='|SPANK_.*'
-  for name in "${!SLURM_@}" "${!SRUN_@}"; do [[ $name =~ ^SLURM_($kept)$ ]] || unset "$name"; done
-  unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK BASH_COMPAT
-  unset CDPATH EXECIGNORE GLOBIGNORE TMOUT "${!PYTHON@}" "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}"
-  unset "${!PMI@}" "${!SQUEUE_@}" "${!SCANCEL_@}" "${!SCONTROL_@}" "${!ACCELERATE_@}" "${!FSDP_@}"
-  [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
+start_again() { # ARGUMENT...: without the variables of sbatch's caller that change bash or describe another job
+  local name kept others dropped=()
+  kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
+  kept+='|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK'
+  kept+='|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE|SPANK_.*'
+  others+='RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|ROLE_RANK|BASH_ENV|BASHOPTS|POSIXLY_CORRECT'
+  others+='|SECONDS|SHELLOPTS|BASH_COMPAT|CDPATH|EXECIGNORE|FUNCNEST|GLOBIGNORE|TMOUT|SLURM_.*|SRUN_.*|TORCHELASTIC_.*'
+  others+='|OMPI_COMM_.*|PMI.*|SQUEUE_.*|SCANCEL_.*|SCONTROL_.*|ACCELERATE_.*|FSDP_.*'
+  unset EXECIGNORE; export HOME=${HOME:-~} USER=${USER:-${SLURM_JOB_USER-}} PATH="${PATH:+$PATH:}"/opt/aws/pcs/scheduler/slurm-24.11/bin:/usr/bin:/bin
+  while IFS='=' read -r -d '' name _; do
+    [[ ! $name =~ ^($others)$ || $name =~ ^SLURM_($kept)$ ]] || dropped+=(-u "$name")
+    [[ $name != BASH_FUNC_*%% ]] || ! type "${name:10:-2}" &> /dev/null || dropped+=(-u "$name") # it hides a command
+  done < /proc/self/environ
+  exec env "${dropped[@]}" "$BASH" "$0" "$@"
 }
 
 finish() {
   local status=$?; (( SECONDS >= 0 )) || SECONDS=0 # the clock was set back
   [[ $BASHPID == "$$" ]] || exit "$status" # bash runs this too in a child that a signal ends at its start
-  set +e # each step is tried, even if one before it fails
-  trap - EXIT; trap '' {1..16} {24..31} {34..64}
-  [[ -n $reason ]] || reason=failure
-  [[ $reason != *failure ]] || ask_slurm_for_reason
+  set +e; trap - EXIT; trap '' {1..16} {24..31} {34..64} # each step is tried, even if one before it fails
+  [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
   case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
   (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
-  { # a line of JSON for `clusterjobs status`
-    printf '{"attempt": %s, "reason": "%s", "exit_code": %s, ' "$attempt" "$reason" "$status"
-    printf '"checkpoint": "%s", ' "$(newest_checkpoint /fsx/checkpoints/sft-mistral | tail -c 200 | tr -d '"\\[:cntrl:]')"
-    printf '"submitted": %s, ' "$(SLURM_TIME_FORMAT=%s timeout 5 squeue --noheader --job="$slurm_job_id" --format=%V | grep -x '[0-9]*' || echo null)"
-    printf '"nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' "$SLURM_JOB_NODELIST" "$SECONDS" -1
-  } >> "$job_dir/attempts.jsonl"
-  printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
-    "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
+  submitted=$(SLURM_TIME_FORMAT=%s timeout 5 squeue --noheader --job="$slurm_job_id" --format=%V | grep -x '[0-9]*')
+  newest=$(newest_checkpoint /fsx/checkpoints/sft-mistral | tail -c 200 | tr -d '"\\[:cntrl:]')
+  printf '{"attempt": %s, "reason": "%s", "exit_code": %s, "checkpoint": "%s", "submitted": %s, "nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' \
+    "$attempt" "$reason" "$status" "$newest" "${submitted:-null}" "$SLURM_JOB_NODELIST" "$SECONDS" -1 >> "$job_dir/attempts.jsonl"
+  echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   exec >&- 2>&- # the log is complete once its writer has read the end
   timeout 10 tail --pid="$log_writer" -f /dev/null
   exit "$status"
 }
 
-# ==== housekeeping ============================================================================
-
-# Undo what the caller of sbatch has exported: options of the shell, and functions that hide commands.
-POSIXLY_CORRECT=1; set +akx; unset -f builtin # in POSIX mode, no function can hide `set` and `unset`
-unset FUNCNEST; SECONDS=0
-export HOME=${HOME:-~} USER=${USER:-${SLURM_JOB_USER-}} PATH="${PATH:+$PATH:}"/opt/aws/pcs/scheduler/slurm-24.11/bin:/usr/bin:/bin
-for name in $(builtin compgen -A function); do
-  [[ $name == main || $(PATH=/opt/aws/pcs/scheduler/slurm-24.11/bin:/usr/bin:/bin; builtin type -at "$name") == function ]] || unset -f "$name"
-done
-eval "$(env -i "$BASH" -c 'set +o; shopt -p')"; unset POSIXLY_CORRECT; export -n SHELLOPTS BASHOPTS
-set -euo pipefail
-
 # ======== bloom-without-partition
-# ==== housekeeping ============================================================================
-
-# Undo what the caller of sbatch has exported: options of the shell, and functions that hide commands.
-POSIXLY_CORRECT=1; set +akx; unset -f builtin # in POSIX mode, no function can hide `set` and `unset`
-unset FUNCNEST; SECONDS=0
-export HOME=${HOME:-~} USER=${USER:-${SLURM_JOB_USER-}} PATH="${PATH:+$PATH:}"/usr/bin:/bin
-for name in $(builtin compgen -A function); do
-  [[ $name == main || $(PATH=/usr/bin:/bin; builtin type -at "$name") == function ]] || unset -f "$name"
-done
-eval "$(env -i "$BASH" -c 'set +o; shopt -p')"; unset POSIXLY_CORRECT; export -n SHELLOPTS BASHOPTS
-set -euo pipefail
-
-unset_inherited_variables() { # they may describe another job; sbatch sets the ones kept here
-  local name kept; python_variables=${!PYTHON*}
-  kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID'
-  kept+='|NNODES|NODEID|NODELIST|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID'
-  kept+='|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK|HINT|MEM_PER_NODE|NTASKS_PER_NODE|SPANK_.*'
-  for name in "${!SLURM_@}" "${!SRUN_@}"; do [[ $name =~ ^SLURM_($kept)$ ]] || unset "$name"; done
-  unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK BASH_COMPAT
-  unset CDPATH EXECIGNORE GLOBIGNORE TMOUT "${!PYTHON@}" "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}"
-  unset "${!PMI@}" "${!SQUEUE_@}" "${!SCANCEL_@}" "${!SCONTROL_@}"
-  [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
+start_again() { # ARGUMENT...: without the variables of sbatch's caller that change bash or describe another job
+  local name kept others dropped=()
+  kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
+  kept+='|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK|HINT'
+  kept+='|MEM_PER_NODE|NTASKS_PER_NODE|SPANK_.*'
+  others+='RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|ROLE_RANK|BASH_ENV|BASHOPTS|POSIXLY_CORRECT'
+  others+='|SECONDS|SHELLOPTS|BASH_COMPAT|CDPATH|EXECIGNORE|FUNCNEST|GLOBIGNORE|TMOUT|SLURM_.*|SRUN_.*|TORCHELASTIC_.*'
+  others+='|OMPI_COMM_.*|PMI.*|SQUEUE_.*|SCANCEL_.*|SCONTROL_.*'
+  unset EXECIGNORE; export HOME=${HOME:-~} USER=${USER:-${SLURM_JOB_USER-}} PATH="${PATH:+$PATH:}"/usr/bin:/bin
+  while IFS='=' read -r -d '' name _; do
+    [[ ! $name =~ ^($others)$ || $name =~ ^SLURM_($kept)$ ]] || dropped+=(-u "$name")
+    [[ $name != BASH_FUNC_*%% ]] || ! type "${name:10:-2}" &> /dev/null || dropped+=(-u "$name") # it hides a command
+  done < /proc/self/environ
+  exec env "${dropped[@]}" "$BASH" "$0" "$@"
 }
 
 # ======== tiny-gpt-sweep
@@ -427,20 +397,15 @@ on_time_limit() { # USR1, 240 s before the time limit or up to a minute earlier
 finish() {
   local status=$?; (( SECONDS >= 0 )) || SECONDS=0 # the clock was set back
   [[ $BASHPID == "$$" ]] || exit "$status" # bash runs this too in a child that a signal ends at its start
-  set +e # each step is tried, even if one before it fails
-  trap - EXIT; trap '' {1..16} {24..31} {34..64}
-  [[ -n $reason ]] || reason=failure
-  [[ $reason != *failure ]] || ask_slurm_for_reason
+  set +e; trap - EXIT; trap '' {1..16} {24..31} {34..64} # each step is tried, even if one before it fails
+  [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
   case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
   (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
-  { # a line of JSON for `clusterjobs status`
-    printf '{"attempt": %s, "reason": "%s", "exit_code": %s, ' "$attempt" "$reason" "$status"
-    printf '"checkpoint": "%s", ' "$(timeout 10 head -c 1024 -- /fsx/checkpoints/neox-20b/latest 2>/dev/null | head -n 1 | tail -c 200 | tr -d '"\\[:cntrl:]')"
-    printf '"submitted": %s, ' "$(SLURM_TIME_FORMAT=%s timeout 5 squeue --noheader --job="$slurm_job_id" --format=%V | grep -x '[0-9]*' || echo null)"
-    printf '"nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' "$SLURM_JOB_NODELIST" "$SECONDS" -1
-  } >> "$job_dir/attempts.jsonl"
-  printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
-    "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
+  submitted=$(SLURM_TIME_FORMAT=%s timeout 5 squeue --noheader --job="$slurm_job_id" --format=%V | grep -x '[0-9]*')
+  newest=$(timeout 10 head -c 1024 -- /fsx/checkpoints/neox-20b/latest 2>/dev/null | head -n 1 | tail -c 200 | tr -d '"\\[:cntrl:]')
+  printf '{"attempt": %s, "reason": "%s", "exit_code": %s, "checkpoint": "%s", "submitted": %s, "nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' \
+    "$attempt" "$reason" "$status" "$newest" "${submitted:-null}" "$SLURM_JOB_NODELIST" "$SECONDS" -1 >> "$job_dir/attempts.jsonl"
+  echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   exec >&- 2>&- # the log is complete once its writer has read the end
   timeout 10 tail --pid="$log_writer" -f /dev/null
   exit "$status"
@@ -491,6 +456,7 @@ check_all_reduce() { # GBPS PERCENT SECONDS: the time after which a rank reports
 }
 
 : "${SLURMD_NODENAME:?this is a batch script: submit it with sbatch}"
+[[ $- != *p* ]] || start_again "$@"
 main "$@"
 exit # programs follow
 
@@ -530,16 +496,20 @@ check_nodes() {
 }
 
 # ======== whole-nodes-unrequested
-unset_inherited_variables() { # they may describe another job; sbatch sets the ones kept here
-  local name kept; python_variables=${!PYTHON*}
-  kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID'
-  kept+='|NNODES|NODEID|NODELIST|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID'
-  kept+='|TOPOLOGY_.*|WORKING_CLUSTER|MEM_PER_NODE|NTASKS_PER_NODE|SPANK_.*'
-  for name in "${!SLURM_@}" "${!SRUN_@}"; do [[ $name =~ ^SLURM_($kept)$ ]] || unset "$name"; done
-  unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK BASH_COMPAT
-  unset CDPATH EXECIGNORE GLOBIGNORE TMOUT CUDA_VISIBLE_DEVICES "${!PYTHON@}" "${!TORCHELASTIC_@}"
-  unset "${!OMPI_COMM_@}" "${!PMI@}" "${!SQUEUE_@}" "${!SCANCEL_@}" "${!SCONTROL_@}"
-  [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
+start_again() { # ARGUMENT...: without the variables of sbatch's caller that change bash or describe another job
+  local name kept others dropped=()
+  kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
+  kept+='|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID|TOPOLOGY_.*|WORKING_CLUSTER|MEM_PER_NODE'
+  kept+='|NTASKS_PER_NODE|SPANK_.*'
+  others+='RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|ROLE_RANK|CUDA_VISIBLE_DEVICES|BASH_ENV'
+  others+='|BASHOPTS|POSIXLY_CORRECT|SECONDS|SHELLOPTS|BASH_COMPAT|CDPATH|EXECIGNORE|FUNCNEST|GLOBIGNORE|TMOUT|SLURM_.*'
+  others+='|SRUN_.*|TORCHELASTIC_.*|OMPI_COMM_.*|PMI.*|SQUEUE_.*|SCANCEL_.*|SCONTROL_.*'
+  unset EXECIGNORE; export HOME=${HOME:-~} USER=${USER:-${SLURM_JOB_USER-}} PATH="${PATH:+$PATH:}"/opt/slurm/bin:/usr/bin:/bin
+  while IFS='=' read -r -d '' name _; do
+    [[ ! $name =~ ^($others)$ || $name =~ ^SLURM_($kept)$ ]] || dropped+=(-u "$name")
+    [[ $name != BASH_FUNC_*%% ]] || ! type "${name:10:-2}" &> /dev/null || dropped+=(-u "$name") # it hides a command
+  done < /proc/self/environ
+  exec env "${dropped[@]}" "$BASH" "$0" "$@"
 }
 
 # ======== restarts-megatron
@@ -551,8 +521,7 @@ run_ranks() { # COMMAND...: in the background, since bash handles signals only b
   watch_ranks &
   background_pids+=("$!")
   while status=0; wait "$ranks" || status=$?; kill -0 "$ranks" 2>/dev/null; do :; done
-  trap : PIPE
-  ranks=''
+  trap : PIPE; ranks=''
   [[ -n $reason || ! -s $job_dir/watchdog.$attempt ]] || reason=$(< "$job_dir/watchdog.$attempt")
   [[ -n $reason ]] || ask_slurm_for_reason
   (( status != 0 || SECONDS < exit_second )) || reason=time_limit
@@ -590,8 +559,7 @@ decide() { # begin | end OPTION...: by attempt.py, which also writes the record;
 }
 
 # ======== restarts-own-script
-start_job() { # JOB_FOLDER
-  unset_inherited_variables
+start_job() { # JOB_FOLDER ARGUMENT...
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
   reason='' ranks='' # why the attempt ends, once that is known; the ranks, while they run
   umask o-w # for the ranks, too
@@ -599,36 +567,31 @@ start_job() { # JOB_FOLDER
   exec > >(trap '' {1..16} {24..31} {34..64}
     while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1 # a killed tee is replaced
   log_writer=$!
-  [[ -z $python_variables ]] || echo "clusterjobs: unset, from the calling shell: $python_variables"
-  # For a task of an array: SLURM_JOB_ID may mean the whole array.
-  slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}
+  [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
+  [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
+  slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID} # not the whole array
   background_pids=()
   budgets=(--budget=time_limit=20 --budget=failure=2 --budget=node_failure=3 --budget=stalled=3)
-  trap finish EXIT
-  local signal # some would end the job without `finish`
+  trap finish EXIT # and for every signal that would end the script without it:
   for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do trap "on_signal $signal" "$signal"; done
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   trap on_time_limit USR1
-  { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "again", "spec": {"file": "spec.yaml", "sha256": "86ac6dfdc184a38a598d026b2f57d101150dc03d1927791d854c55eb3e8f8467", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "srun", "content": "aa87f35ee926a86d", "derived": {"queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 8, "cpus_per_task": 12, "data_parallel": 16, "restarts": "time_limit 20, failure 2, node_failure 3", "watchdog": "ranks that are gone", "asked to save": "by a file and SIGUSR1", "signal": "USR1, 360 s before the limit", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
-END
+  write_plan || true # a full disk
   unpack_programs || fail "cannot write into $job_dir"
+  (( $# == 1 )) || fail "unexpected arguments: ${*:2} (job_arguments: true in the spec allows them)"
 }
 
 finish() {
   local status=$?; (( SECONDS >= 0 )) || SECONDS=0 # the clock was set back
   [[ $BASHPID == "$$" ]] || exit "$status" # bash runs this too in a child that a signal ends at its start
-  set +e # each step is tried, even if one before it fails
-  trap - EXIT; trap '' {1..16} {24..31} {34..64}
+  set +e; trap - EXIT; trap '' {1..16} {24..31} {34..64} # each step is tried, even if one before it fails
   trap 'reason=cancelled' TERM
   kill -- "${background_pids[@]}" 2>/dev/null
-  [[ -n $reason ]] || reason=failure
-  [[ $reason != *failure ]] || ask_slurm_for_reason
+  [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
   case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
   (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
   record_and_decide
-  printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
-    "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
+  echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   [[ $decision != restart ]] || requeue || decision=stop
   exec >&- 2>&- # the log is complete once its writer has read the end
   timeout 10 tail --pid="$log_writer" -f /dev/null
@@ -684,8 +647,7 @@ decide() { # begin | end OPTION...: by attempt.py, which also writes the record;
   ) || true
 }
 
-start_job() { # JOB_FOLDER
-  unset_inherited_variables
+start_job() { # JOB_FOLDER ARGUMENT...
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
   reason='' ranks='' # why the attempt ends, once that is known; the ranks, while they run
   umask o-w # for the ranks, too
@@ -693,20 +655,18 @@ start_job() { # JOB_FOLDER
   exec > >(trap '' {1..16} {24..31} {34..64}
     while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1 # a killed tee is replaced
   log_writer=$!
-  [[ -z $python_variables ]] || echo "clusterjobs: unset, from the calling shell: $python_variables"
-  # For a task of an array: SLURM_JOB_ID may mean the whole array.
-  slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}
+  [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
+  [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
+  slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID} # not the whole array
   background_pids=()
   budgets=(--budget=time_limit=10 --budget=failure=0 --budget=node_failure=3 --budget=stalled=0)
-  trap finish EXIT
-  local signal # some would end the job without `finish`
+  trap finish EXIT # and for every signal that would end the script without it:
   for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do trap "on_signal $signal" "$signal"; done
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   trap on_time_limit USR1
-  { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "on-hyperpod", "spec": {"file": "spec.yaml", "sha256": "4c2e3b9a66fca8ce73437f0666cd839f734e6ba94a3f06756aa33f359d2948f6", "set": []}, "clusterjobs": "0.1.0", "cluster": "hyperpod", "framework": "torchrun", "launcher": "torchrun", "content": "a4eed415ac560319", "derived": {"launcher": "torchrun", "queue": "dev", "instance_type": "ml.p5.48xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 32, "ntasks_per_node": 1, "cpus_per_task": 192, "data_parallel": 32, "auto-resume": "srun --auto-resume=1", "restarts": "time_limit 10, failure 0, node_failure 3", "asked to save": "by a file", "signal": "USR1, 240 s before the limit", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
-END
+  write_plan || true # a full disk
   unpack_programs || fail "cannot write into $job_dir"
+  (( $# == 1 )) || fail "unexpected arguments: ${*:2} (job_arguments: true in the spec allows them)"
 }
 
 # ======== roles-vllm-pyxis
@@ -828,8 +788,7 @@ watch_ranks() { # stops ranks that have stalled, and a launcher whose ranks are 
 }
 
 # ======== roles-docker
-start_job() { # JOB_FOLDER
-  unset_inherited_variables
+start_job() { # JOB_FOLDER ARGUMENT...
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
   reason='' ranks='' # why the attempt ends, once that is known; the ranks, while they run
   umask o-w # for the ranks, too
@@ -838,20 +797,18 @@ start_job() { # JOB_FOLDER
   exec > >(trap '' {1..16} {24..31} {34..64}
     while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1 # a killed tee is replaced
   log_writer=$!
-  [[ -z $python_variables ]] || echo "clusterjobs: unset, from the calling shell: $python_variables"
-  # For a task of an array: SLURM_JOB_ID may mean the whole array.
-  slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}
+  [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
+  [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
+  slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID} # not the whole array
   background_pids=()
   declare -gA role_pids=()
   role_watch=''; rm -f -- "$job_dir/stopped.$attempt" # of an old job: a new cluster reuses job ids
-  trap finish EXIT
-  local signal # some would end the job without `finish`
+  trap finish EXIT # and for every signal that would end the script without it:
   for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do trap "on_signal $signal" "$signal"; done
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
-  { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "serve", "spec": {"file": "spec.yaml", "sha256": "cacad53f4d08b8c8ba1ca971ed41fcc9a5fe27ee143706cdca19bcb1c9daeaa8", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "deepspeed", "launcher": "deepspeed", "content": "9adfa0428abfd266", "derived": {"queue": "train", "instance_type": "p4d.24xlarge", "training_nodes": 1, "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 8, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 8, "batch.accumulation": 1, "ds_config.train_batch_size": 32, "mount /fsx": "/fsx", "container.shm": "547g", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one", "roles.server": "node 2 of 2, port 8000"}, "roles": [{"name": "server", "first_node": 1, "nodes": 1, "port": 8000, "log": "server.log"}]}
-END
+  write_plan || true # a full disk
+  (( $# == 1 )) || fail "unexpected arguments: ${*:2} (job_arguments: true in the spec allows them)"
 }
 
 run_ranks() { # COMMAND...: in the background, since bash handles signals only between commands
@@ -863,8 +820,7 @@ run_ranks() { # COMMAND...: in the background, since bash handles signals only b
   role_watch=$!
   background_pids+=("$role_watch")
   while status=0; wait "$ranks" || status=$?; kill -0 "$ranks" 2>/dev/null; do :; done
-  trap : PIPE
-  ranks=''
+  trap : PIPE; ranks=''
   [[ -n $reason ]] || ask_slurm_for_reason
   [[ -n $reason ]] || fail_if_role_ended "$status"
   [[ $status == 0 && -z $reason ]] || exit "$status" # stopped ranks never count as completed
@@ -1081,7 +1037,6 @@ run_pack() { # starts this script once for each point of the task, and waits for
   done
   for slot in "${!folders[@]}"; do
     [[ -e ${folders[slot]}/restart ]] || continue
-    unset_inherited_variables
     requeue || true # `skip_if_ended` leaves out the other points
     break
   done
@@ -1118,7 +1073,6 @@ signal_ranks() { # SIGNAL
 }
 
 start_job() { # JOB_FOLDER
-  unset_inherited_variables
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
   reason='' ranks='' # why the attempt ends, once that is known; the ranks, while they run
   umask o-w # for the ranks, too
@@ -1127,36 +1081,30 @@ start_job() { # JOB_FOLDER
   exec > >(trap '' {1..16} {24..31} {34..64}
     while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1 # a killed tee is replaced
   log_writer=$!
-  [[ -z $python_variables ]] || echo "clusterjobs: unset, from the calling shell: $python_variables"
-  # For a task of an array: SLURM_JOB_ID may mean the whole array.
-  slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}
+  [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
+  [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
+  slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID} # not the whole array
   background_pids=()
   budgets=(--budget=time_limit=5 --budget=failure=0 --budget=node_failure=3 --budget=stalled=3)
-  trap finish EXIT
-  local signal # some would end the job without `finish`
+  trap finish EXIT # and for every signal that would end the script without it:
   for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do trap "on_signal $signal" "$signal"; done
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   trap on_time_limit USR1
-  { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<END || true # full disk
-{"name": "lr", "spec": {"file": "spec.yaml", "sha256": "070ca6c59026514ce47cb6ee1598c0e303759d81e208b25e87287e688450fb15", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "torchrun", "derived": {"queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 1, "ranks_per_node": 1, "world_size": 1, "ntasks_per_node": 1, "cpus_per_task": 12, "data_parallel": 1, "restarts": "time_limit 5, failure 0, node_failure 3", "asked to save": "by a file", "signal": "USR1, 240 s before the limit", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + (SLURM_JOB_ID + slot x 2500) % 20000, the next free one"}, "sweep": "lr", "point": {"name": "${point_name}", "index": ${point_index}, "values": {"args.lr": ${lr}, "args.optimizer": "${optimizer}"}, "content": "${content}"}}
-END
+  write_plan || true # a full disk
   unpack_programs || fail "cannot write into $job_dir"
 }
 
 finish() {
   local status=$?; (( SECONDS >= 0 )) || SECONDS=0 # the clock was set back
   [[ $BASHPID == "$$" ]] || exit "$status" # bash runs this too in a child that a signal ends at its start
-  set +e # each step is tried, even if one before it fails
-  trap - EXIT; trap '' {1..16} {24..31} {34..64}
+  set +e; trap - EXIT; trap '' {1..16} {24..31} {34..64} # each step is tried, even if one before it fails
   trap 'reason=cancelled' TERM
   kill -- "${background_pids[@]}" 2>/dev/null
-  [[ -n $reason ]] || reason=failure
-  [[ $reason != *failure ]] || ask_slurm_for_reason
+  [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
   case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
   (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
   record_and_decide
-  printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
-    "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
+  echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   end_point
   exec >&- 2>&- # the log is complete once its writer has read the end
   timeout 10 tail --pid="$log_writer" -f /dev/null
@@ -1164,6 +1112,7 @@ finish() {
 }
 
 : "${SLURMD_NODENAME:?this is a batch script: submit it with sbatch}"
+[[ $- != *p* ]] || start_again "$@"
 (( $# )) || run_pack # Slurm starts the script without arguments: run all points of this task
 main "$@"
 exit # programs follow
@@ -1236,21 +1185,18 @@ count_failures() { # holds the pending tasks once 2 points have failed (max_fail
 finish() {
   local status=$?; (( SECONDS >= 0 )) || SECONDS=0 # the clock was set back
   [[ $BASHPID == "$$" ]] || exit "$status" # bash runs this too in a child that a signal ends at its start
-  set +e # each step is tried, even if one before it fails
-  trap - EXIT; trap '' {1..16} {24..31} {34..64}
+  set +e; trap - EXIT; trap '' {1..16} {24..31} {34..64} # each step is tried, even if one before it fails
   trap 'reason=cancelled' TERM
   kill -- "${background_pids[@]}" 2>/dev/null
   if [[ -n $child ]]; then
     kill -- "$child" 2>/dev/null
     timeout 10 tail --pid="$child" -f /dev/null
   fi
-  [[ -n $reason ]] || reason=failure
-  [[ $reason != *failure ]] || ask_slurm_for_reason
+  [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
   case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
   (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
   record_and_decide
-  printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
-    "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
+  echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   [[ $decision != restart ]] || requeue || decision=stop
   count_failures
   finish_export
@@ -1263,21 +1209,18 @@ finish() {
 finish() {
   local status=$?; (( SECONDS >= 0 )) || SECONDS=0 # the clock was set back
   [[ $BASHPID == "$$" ]] || exit "$status" # bash runs this too in a child that a signal ends at its start
-  set +e # each step is tried, even if one before it fails
-  trap - EXIT; trap '' {1..16} {24..31} {34..64}
+  set +e; trap - EXIT; trap '' {1..16} {24..31} {34..64} # each step is tried, even if one before it fails
   trap 'reason=cancelled' TERM
   kill -- "${background_pids[@]}" 2>/dev/null
   if [[ -n $child ]]; then
     kill -- "$child" 2>/dev/null
     timeout 10 tail --pid="$child" -f /dev/null
   fi
-  [[ -n $reason ]] || reason=failure
-  [[ $reason != *failure ]] || ask_slurm_for_reason
+  [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
   case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
   (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
   record_and_decide
-  printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
-    "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
+  echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   [[ $decision != restart ]] || requeue || decision=stop
   finish_export
   exec >&- 2>&- # the log is complete once its writer has read the end
@@ -1325,8 +1268,7 @@ read_point() { # INDEX; `export -n`: sbatch's caller may have exported such a na
   export -n point_name=$1 lr=$2 seed=$3 content=$4
 }
 
-start_job() { # JOB_FOLDER
-  unset_inherited_variables
+start_job() { # JOB_FOLDER ARGUMENT...
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
   reason='' ranks='' # why the attempt ends, once that is known; the ranks, while they run
   umask o-w # for the ranks, too
@@ -1337,17 +1279,15 @@ start_job() { # JOB_FOLDER
   exec > >(trap '' {1..16} {24..31} {34..64}
     while tee -a -- "$job_dir/job.log" "$log_copy"; (( $? > 128 )); do :; done) 2>&1 # a killed tee is replaced
   log_writer=$!
-  [[ -z $python_variables ]] || echo "clusterjobs: unset, from the calling shell: $python_variables"
-  # For a task of an array: SLURM_JOB_ID may mean the whole array.
-  slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}
-  trap finish EXIT
-  local signal # some would end the job without `finish`
+  [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
+  [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
+  slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID} # not the whole array
+  trap finish EXIT # and for every signal that would end the script without it:
   for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do trap "on_signal $signal" "$signal"; done
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
-  { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<END || true # full disk
-{"name": "points", "spec": {"file": "spec.yaml", "sha256": "a0d5404768f2e643da13354c524245debcf0fbe17a3df512ec982a4dea65f7ed", "set": []}, "clusterjobs": "0.1.0", "cluster": "small", "framework": "command", "launcher": "srun", "derived": {"launcher": "srun", "queue": "train", "instance_type": "c6i.xlarge", "gpus_per_node": 0, "ranks_per_node": 1, "world_size": 1, "ntasks_per_node": 1, "cpus_per_task": 4, "data_parallel": 1, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}, "sweep": "points", "point": {"name": "${point_name}", "index": ${point_index}, "values": {"args.lr": ${lr}, "args.seed": ${seed}}, "content": "${content}"}}
-END
+  write_plan || true # a full disk
+  (( $# == 1 )) || fail "unexpected arguments: ${*:2} (job_arguments: true in the spec allows them)"
 }
 
 make_log_copy() { # FILE: in a folder where nobody else can put a link in its place
@@ -1375,34 +1315,41 @@ decide() { # begin | end OPTION...: by attempt.py, which also writes the record;
 }
 
 # ======== accelerate-cpu
-unset_inherited_variables() { # they may describe another job; sbatch sets the ones kept here
-  local name kept; python_variables=${!PYTHON*}
-  kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID'
-  kept+='|NNODES|NODEID|NODELIST|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID'
-  kept+='|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK|MEM_PER_NODE|NTASKS_PER_NODE|SPANK_.*'
-  for name in "${!SLURM_@}" "${!SRUN_@}"; do [[ $name =~ ^SLURM_($kept)$ ]] || unset "$name"; done
-  unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK BASH_COMPAT
-  unset CDPATH EXECIGNORE GLOBIGNORE TMOUT CUDA_VISIBLE_DEVICES "${!PYTHON@}" "${!TORCHELASTIC_@}"
-  unset "${!OMPI_COMM_@}" "${!PMI@}" "${!SQUEUE_@}" "${!SCANCEL_@}" "${!SCONTROL_@}"
-  unset "${!ACCELERATE_@}" "${!FSDP_@}"
-  [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
+start_again() { # ARGUMENT...: without the variables of sbatch's caller that change bash or describe another job
+  local name kept others dropped=()
+  kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
+  kept+='|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK'
+  kept+='|MEM_PER_NODE|NTASKS_PER_NODE|SPANK_.*'
+  others+='RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|ROLE_RANK|CUDA_VISIBLE_DEVICES|BASH_ENV'
+  others+='|BASHOPTS|POSIXLY_CORRECT|SECONDS|SHELLOPTS|BASH_COMPAT|CDPATH|EXECIGNORE|FUNCNEST|GLOBIGNORE|TMOUT|SLURM_.*'
+  others+='|SRUN_.*|TORCHELASTIC_.*|OMPI_COMM_.*|PMI.*|SQUEUE_.*|SCANCEL_.*|SCONTROL_.*|ACCELERATE_.*|FSDP_.*'
+  unset EXECIGNORE; export HOME=${HOME:-~} USER=${USER:-${SLURM_JOB_USER-}} PATH="${PATH:+$PATH:}"/opt/slurm/bin:/usr/bin:/bin
+  while IFS='=' read -r -d '' name _; do
+    [[ ! $name =~ ^($others)$ || $name =~ ^SLURM_($kept)$ ]] || dropped+=(-u "$name")
+    [[ $name != BASH_FUNC_*%% ]] || ! type "${name:10:-2}" &> /dev/null || dropped+=(-u "$name") # it hides a command
+  done < /proc/self/environ
+  exec env "${dropped[@]}" "$BASH" "$0" "$@"
 }
 
 # ======== lightning-p4d
-unset_inherited_variables() { # they may describe another job; sbatch sets the ones kept here
-  local name kept; python_variables=${!PYTHON*}
-  kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID'
-  kept+='|NNODES|NODEID|NODELIST|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID'
-  kept+='|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE'
-  kept+='|SPANK_.*'
-  for name in "${!SLURM_@}" "${!SRUN_@}"; do [[ $name =~ ^SLURM_($kept)$ ]] || unset "$name"; done
-  unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK BASH_COMPAT
-  unset CDPATH EXECIGNORE GLOBIGNORE TMOUT "${!PYTHON@}" "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}"
-  unset "${!PMI@}" "${!SQUEUE_@}" "${!SCANCEL_@}" "${!SCONTROL_@}" "${!PL_TRAINER_@}"
-  [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
+start_again() { # ARGUMENT...: without the variables of sbatch's caller that change bash or describe another job
+  local name kept others dropped=()
+  kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
+  kept+='|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK'
+  kept+='|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE|SPANK_.*'
+  others+='RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|ROLE_RANK|BASH_ENV|BASHOPTS|POSIXLY_CORRECT'
+  others+='|SECONDS|SHELLOPTS|BASH_COMPAT|CDPATH|EXECIGNORE|FUNCNEST|GLOBIGNORE|TMOUT|SLURM_.*|SRUN_.*|TORCHELASTIC_.*'
+  others+='|OMPI_COMM_.*|PMI.*|SQUEUE_.*|SCANCEL_.*|SCONTROL_.*|PL_TRAINER_.*'
+  unset EXECIGNORE; export HOME=${HOME:-~} USER=${USER:-${SLURM_JOB_USER-}} PATH="${PATH:+$PATH:}"/opt/slurm/bin:/usr/bin:/bin
+  while IFS='=' read -r -d '' name _; do
+    [[ ! $name =~ ^($others)$ || $name =~ ^SLURM_($kept)$ ]] || dropped+=(-u "$name")
+    [[ $name != BASH_FUNC_*%% ]] || ! type "${name:10:-2}" &> /dev/null || dropped+=(-u "$name") # it hides a command
+  done < /proc/self/environ
+  exec env "${dropped[@]}" "$BASH" "$0" "$@"
 }
 
 : "${SLURMD_NODENAME:?this is a batch script: submit it with sbatch}"
+[[ $- != *p* ]] || start_again "$@"
 main "$@"
 exit # programs follow
 
@@ -1447,38 +1394,36 @@ on_time_limit() { # USR1, 240 s before the time limit or up to a minute earlier
 finish() {
   local status=$?; (( SECONDS >= 0 )) || SECONDS=0 # the clock was set back
   [[ $BASHPID == "$$" ]] || exit "$status" # bash runs this too in a child that a signal ends at its start
-  set +e # each step is tried, even if one before it fails
-  trap - EXIT; trap '' {1..16} {24..31} {34..64}
-  [[ -n $reason ]] || reason=failure
-  [[ $reason != *failure ]] || ask_slurm_for_reason
+  set +e; trap - EXIT; trap '' {1..16} {24..31} {34..64} # each step is tried, even if one before it fails
+  [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
   case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
   (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
-  { # a line of JSON for `clusterjobs status`
-    printf '{"attempt": %s, "reason": "%s", "exit_code": %s, ' "$attempt" "$reason" "$status"
-    printf '"checkpoint": "%s", ' "$(find '/fsx/checkpoints/roberta-hydra 1' -mindepth 1 -maxdepth 1 ! -name '.*' -printf '%T+ %f\n' 2>/dev/null | sort | tail -n 1 | tail -c 200 | tr -d '"\\[:cntrl:]')"
-    printf '"submitted": %s, ' "$(SLURM_TIME_FORMAT=%s timeout 5 squeue --noheader --job="$slurm_job_id" --format=%V | grep -x '[0-9]*' || echo null)"
-    printf '"nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' "$SLURM_JOB_NODELIST" "$SECONDS" -1
-  } >> "$job_dir/attempts.jsonl"
-  printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
-    "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
+  submitted=$(SLURM_TIME_FORMAT=%s timeout 5 squeue --noheader --job="$slurm_job_id" --format=%V | grep -x '[0-9]*')
+  newest=$(find '/fsx/checkpoints/roberta-hydra 1' -mindepth 1 -maxdepth 1 ! -name '.*' -printf '%T+ %f\n' 2>/dev/null | sort | tail -n 1 | tail -c 200 | tr -d '"\\[:cntrl:]')
+  printf '{"attempt": %s, "reason": "%s", "exit_code": %s, "checkpoint": "%s", "submitted": %s, "nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' \
+    "$attempt" "$reason" "$status" "$newest" "${submitted:-null}" "$SLURM_JOB_NODELIST" "$SECONDS" -1 >> "$job_dir/attempts.jsonl"
+  echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   exec >&- 2>&- # the log is complete once its writer has read the end
   timeout 10 tail --pid="$log_writer" -f /dev/null
   exit "$status"
 }
 
 # ======== jax-p4d
-unset_inherited_variables() { # they may describe another job; sbatch sets the ones kept here
-  local name kept; python_variables=${!PYTHON*}
-  kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID'
-  kept+='|NNODES|NODEID|NODELIST|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID'
-  kept+='|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE'
-  kept+='|SPANK_.*'
-  for name in "${!SLURM_@}" "${!SRUN_@}"; do [[ $name =~ ^SLURM_($kept)$ ]] || unset "$name"; done
-  unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK BASH_COMPAT
-  unset CDPATH EXECIGNORE GLOBIGNORE TMOUT "${!PYTHON@}" "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}"
-  unset "${!PMI@}" "${!SQUEUE_@}" "${!SCANCEL_@}" "${!SCONTROL_@}" "${!JAX_COORDINATOR_@}"
-  unset "${!JAX_LOCAL_DEVICE_IDS@}" "${!JAX_NUM_PROC@}" "${!JAX_PROCESS_ID@}"
-  [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
+start_again() { # ARGUMENT...: without the variables of sbatch's caller that change bash or describe another job
+  local name kept others dropped=()
+  kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
+  kept+='|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK'
+  kept+='|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE|SPANK_.*'
+  others+='RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|ROLE_RANK|BASH_ENV|BASHOPTS|POSIXLY_CORRECT'
+  others+='|SECONDS|SHELLOPTS|BASH_COMPAT|CDPATH|EXECIGNORE|FUNCNEST|GLOBIGNORE|TMOUT|SLURM_.*|SRUN_.*|TORCHELASTIC_.*'
+  others+='|OMPI_COMM_.*|PMI.*|SQUEUE_.*|SCANCEL_.*|SCONTROL_.*|JAX_COORDINATOR_.*|JAX_LOCAL_DEVICE_IDS.*|JAX_NUM_PROC.*'
+  others+='|JAX_PROCESS_ID.*'
+  unset EXECIGNORE; export HOME=${HOME:-~} USER=${USER:-${SLURM_JOB_USER-}} PATH="${PATH:+$PATH:}"/opt/slurm/bin:/usr/bin:/bin
+  while IFS='=' read -r -d '' name _; do
+    [[ ! $name =~ ^($others)$ || $name =~ ^SLURM_($kept)$ ]] || dropped+=(-u "$name")
+    [[ $name != BASH_FUNC_*%% ]] || ! type "${name:10:-2}" &> /dev/null || dropped+=(-u "$name") # it hides a command
+  done < /proc/self/environ
+  exec env "${dropped[@]}" "$BASH" "$0" "$@"
 }
 
 on_time_limit() { # USR1, 360 s before the time limit or up to a minute earlier
@@ -1504,21 +1449,16 @@ launch_over_ssh() { # ssh_serve.py runs on every node, and the launcher on the f
 finish() {
   local status=$?; (( SECONDS >= 0 )) || SECONDS=0 # the clock was set back
   [[ $BASHPID == "$$" ]] || exit "$status" # bash runs this too in a child that a signal ends at its start
-  set +e # each step is tried, even if one before it fails
-  trap - EXIT; trap '' {1..16} {24..31} {34..64}
+  set +e; trap - EXIT; trap '' {1..16} {24..31} {34..64} # each step is tried, even if one before it fails
   kill -- "${background_pids[@]}" 2>/dev/null
-  [[ -n $reason ]] || reason=failure
-  [[ $reason != *failure ]] || ask_slurm_for_reason
+  [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
   case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
   (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
-  { # a line of JSON for `clusterjobs status`
-    printf '{"attempt": %s, "reason": "%s", "exit_code": %s, ' "$attempt" "$reason" "$status"
-    printf '"checkpoint": "%s", ' "$(timeout 10 head -c 1024 -- '/fsx/checkpoints/every key/latest' 2>/dev/null | head -n 1 | tail -c 200 | tr -d '"\\[:cntrl:]')"
-    printf '"submitted": %s, ' "$(SLURM_TIME_FORMAT=%s timeout 5 squeue --noheader --job="$slurm_job_id" --format=%V | grep -x '[0-9]*' || echo null)"
-    printf '"nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' "$SLURM_JOB_NODELIST" "$SECONDS" -1
-  } >> "$job_dir/attempts.jsonl"
-  printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
-    "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
+  submitted=$(SLURM_TIME_FORMAT=%s timeout 5 squeue --noheader --job="$slurm_job_id" --format=%V | grep -x '[0-9]*')
+  newest=$(timeout 10 head -c 1024 -- '/fsx/checkpoints/every key/latest' 2>/dev/null | head -n 1 | tail -c 200 | tr -d '"\\[:cntrl:]')
+  printf '{"attempt": %s, "reason": "%s", "exit_code": %s, "checkpoint": "%s", "submitted": %s, "nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' \
+    "$attempt" "$reason" "$status" "$newest" "${submitted:-null}" "$SLURM_JOB_NODELIST" "$SECONDS" -1 >> "$job_dir/attempts.jsonl"
+  echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   exec >&- 2>&- # the log is complete once its writer has read the end
   timeout 10 tail --pid="$log_writer" -f /dev/null
   exit "$status"
@@ -1528,14 +1468,13 @@ finish() {
 make_job_folder() { # FOLDER: this user's alone, since programs run from it
   make_safe_folder "${1%/*}"
   [[ -e $1 ]] || { mkdir -- "$1" && chmod go-w -- "$1"; } || fail "cannot make $1"
-  [[ -O $1 && $(stat -c %A -- "$1") == d????-??-? ]] || # only its owner may write
+  [[ -O $1 && $(stat -c %A -- "$1") == d????-??-? ]] ||
     fail "others may change $1: set \`logs\` to a folder of your own"
   chmod go= -- "$1" && (umask 077 && : >> "$1/job.log")
 }
 
 # ======== log-of-all-jobs
-start_job() { # JOB_FOLDER
-  unset_inherited_variables
+start_job() { # JOB_FOLDER ARGUMENT...
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
   reason='' ranks='' # why the attempt ends, once that is known; the ranks, while they run
   umask o-w # for the ranks, too
@@ -1545,17 +1484,15 @@ start_job() { # JOB_FOLDER
   exec > >(trap '' {1..16} {24..31} {34..64}
     while tee -a -- "$job_dir/job.log" "$log_copy"; (( $? > 128 )); do :; done) 2>&1 # a killed tee is replaced
   log_writer=$!
-  [[ -z $python_variables ]] || echo "clusterjobs: unset, from the calling shell: $python_variables"
-  # For a task of an array: SLURM_JOB_ID may mean the whole array.
-  slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}
-  trap finish EXIT
-  local signal # some would end the job without `finish`
+  [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
+  [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
+  slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID} # not the whole array
+  trap finish EXIT # and for every signal that would end the script without it:
   for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do trap "on_signal $signal" "$signal"; done
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
-  { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "cumulative", "spec": {"file": "spec.yaml", "sha256": "87629a08c1f3d7acda2f3c5c68dbba07ecc86bf14b3c9496aa621164a05f318b", "set": []}, "clusterjobs": "0.1.0", "cluster": "small", "framework": "command", "launcher": "srun", "content": "274ae8454d75aeb8", "derived": {"launcher": "srun", "queue": "train", "instance_type": "c6i.xlarge", "gpus_per_node": 0, "ranks_per_node": 1, "world_size": 2, "ntasks_per_node": 1, "cpus_per_task": 4, "data_parallel": 2, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
-END
+  write_plan || true # a full disk
+  (( $# == 1 )) || fail "unexpected arguments: ${*:2} (job_arguments: true in the spec allows them)"
 }
 
 make_log_copy() { # FILE: in a folder where nobody else can put a link in its place

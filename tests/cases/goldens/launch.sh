@@ -6,8 +6,7 @@
   srun_options=(
     --nodes=2 --ntasks=2 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=4 # not inherited in Slurm 22.05-23.02
   )
@@ -30,8 +29,7 @@
   srun_options=(
     --nodes=1 --ntasks=1 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=4 # not inherited in Slurm 22.05-23.02
   )
@@ -50,8 +48,7 @@
   srun_options=(
     --nodes=2 --ntasks=16 --ntasks-per-node=8 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=24 # not inherited in Slurm 22.05-23.02
     --mpi=pmix
@@ -79,8 +76,7 @@
   srun_options=(
     --nodes=2 --ntasks=4 --ntasks-per-node=2 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=2 # not inherited in Slurm 22.05-23.02
     --mpi=pmix
@@ -127,8 +123,7 @@
   srun_options=(
     --nodes=1 --ntasks=1 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=4 # not inherited in Slurm 22.05-23.02
   )
@@ -150,8 +145,7 @@
   srun_options=(
     --nodes=1 --ntasks=1 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=4 # not inherited in Slurm 22.05-23.02
   )
@@ -172,8 +166,7 @@
   srun_options=(
     --nodes=2 --ntasks=2 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
     '--container-image=nvcr.io#nvidia/pytorch:24.01-py3' # software.container
@@ -199,8 +192,7 @@
   srun_options=(
     --nodes=2 --ntasks=16 --ntasks-per-node=8 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=12 # not inherited in Slurm 22.05-23.02
   )
@@ -223,8 +215,7 @@
   srun_options=(
     --nodes=2 --ntasks=16 --ntasks-per-node=8 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=12 # not inherited in Slurm 22.05-23.02
   )
@@ -245,8 +236,7 @@
   srun_options=(
     --nodes=2 --ntasks=2 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
@@ -271,8 +261,7 @@
   srun_options=(
     --nodes=2 --ntasks=2 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
@@ -347,8 +336,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=4 --ntasks=4 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
@@ -372,8 +360,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=4 --ntasks=4 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=48 # not inherited in Slurm 22.05-23.02
   )
@@ -399,8 +386,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=2 --ntasks=2 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=48 # not inherited in Slurm 22.05-23.02
   )
@@ -427,8 +413,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=2 --ntasks=2 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
@@ -472,8 +457,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=2 --ntasks=2 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
@@ -498,8 +482,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=4 --ntasks=16 --ntasks-per-node=4 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=16 # not inherited in Slurm 22.05-23.02
   )
@@ -519,8 +502,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=32 --ntasks=256 --ntasks-per-node=8 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=14 # not inherited in Slurm 22.05-23.02
   )
@@ -541,8 +523,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=4 --ntasks=32 --ntasks-per-node=8 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=14 # not inherited in Slurm 22.05-23.02
   )
@@ -587,8 +568,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=8 --ntasks=8 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=192 # not inherited in Slurm 22.05-23.02
     --auto-resume=1 # HyperPod restarts the ranks on healthy nodes
@@ -661,8 +641,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=16 --ntasks=16 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
@@ -695,8 +674,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=2 --ntasks=8 --ntasks-per-node=4 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=10 # not inherited in Slurm 22.05-23.02
   )
@@ -724,8 +702,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=16 --ntasks=64 --ntasks-per-node=4 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=72 # not inherited in Slurm 22.05-23.02
     --environment=/capstor/g123/torchtitan.toml
@@ -747,8 +724,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=8 --ntasks=32 --ntasks-per-node=4 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=32 # not inherited in Slurm 22.05-23.02
   )
@@ -905,8 +881,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=2 --ntasks=2 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=208 # not inherited in Slurm 22.05-23.02
     '--container-image=nvcr.io#nvidia/pytorch:24.04-py3' # software.container
@@ -960,8 +935,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=4 --ntasks=4 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=128 # not inherited in Slurm 22.05-23.02
   )
@@ -1018,8 +992,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=1 --ntasks=1 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
@@ -1076,8 +1049,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=1 --ntasks=1 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
@@ -1134,8 +1106,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=1 --ntasks=1 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
@@ -1197,8 +1168,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=64 --ntasks=512 --ntasks-per-node=8 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=24 # not inherited in Slurm 22.05-23.02
   )
@@ -1242,8 +1212,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=4 --ntasks=4 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=192 # not inherited in Slurm 22.05-23.02
   )
@@ -1285,8 +1254,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=2 --ntasks=16 --ntasks-per-node=8 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=24 # not inherited in Slurm 22.05-23.02
     --container-image=/fsx/images/pytorch.sqsh # software.container
@@ -1457,8 +1425,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=2 --ntasks=2 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
@@ -1477,8 +1444,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=1 --ntasks=1 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
@@ -1497,8 +1463,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=2 --ntasks=16 --ntasks-per-node=8 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=12 # not inherited in Slurm 22.05-23.02
   )
@@ -1517,8 +1482,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=2 --ntasks=4 --ntasks-per-node=2 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpus-per-task=2 # not inherited in Slurm 22.05-23.02
     --hint=nomultithread # sbatch's; it binds each rank to its CPUs
   )
@@ -1537,8 +1501,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=2 --ntasks=2 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=6 # not inherited in Slurm 22.05-23.02
   )
@@ -1557,8 +1520,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=1 --ntasks=1 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=4 # not inherited in Slurm 22.05-23.02
   )
@@ -1598,8 +1560,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=2 --ntasks=16 --ntasks-per-node=8 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=12 # not inherited in Slurm 22.05-23.02
   )
@@ -1624,8 +1585,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=4 --ntasks=4 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=192 # not inherited in Slurm 22.05-23.02
     --auto-resume=1 # HyperPod restarts the ranks on healthy nodes
@@ -1678,8 +1638,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=2 --ntasks=2 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=192 # not inherited in Slurm 22.05-23.02
     "--nodelist=$CLUSTERJOBS_TRAINING_NODES" # the other nodes have roles
@@ -1807,8 +1766,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=2 --ntasks=2 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
     "--nodelist=$CLUSTERJOBS_TRAINING_NODES" # the other nodes have roles
@@ -1890,8 +1848,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=4 --ntasks=32 --ntasks-per-node=8 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=12 # not inherited in Slurm 22.05-23.02
   )
@@ -2086,8 +2043,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=1 --ntasks=1 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=4 # not inherited in Slurm 22.05-23.02
   )
@@ -2109,8 +2065,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=1 --ntasks=1 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=12 # not inherited in Slurm 22.05-23.02
     --exact # use only this point's share of the node
@@ -2183,8 +2138,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=1 --ntasks=1 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
@@ -2206,8 +2160,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=2 --ntasks=2 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
@@ -2227,8 +2180,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=4 --ntasks=4 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
@@ -2246,8 +2198,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=1 --ntasks=4 --ntasks-per-node=4 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=12 # not inherited in Slurm 22.05-23.02
   )
@@ -2268,8 +2219,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=64 --ntasks=64 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=192 # not inherited in Slurm 22.05-23.02
   )
@@ -2297,8 +2247,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=2 --ntasks=2 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=4 # not inherited in Slurm 22.05-23.02
   )
@@ -2320,8 +2269,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=2 --ntasks=2 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
@@ -2350,8 +2298,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=2 --ntasks=2 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
@@ -2380,8 +2327,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=2 --ntasks=2 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=192 # not inherited in Slurm 22.05-23.02
   )
@@ -2403,8 +2349,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=2 --ntasks=2 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=4 # not inherited in Slurm 22.05-23.02
   )
@@ -2427,8 +2372,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=2 --ntasks=2 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
@@ -2450,8 +2394,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=2 --ntasks=16 --ntasks-per-node=8 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=12 # not inherited in Slurm 22.05-23.02
   )
@@ -2471,8 +2414,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=2 --ntasks=16 --ntasks-per-node=8 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=12 # not inherited in Slurm 22.05-23.02
   )
@@ -2500,8 +2442,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=2 --ntasks=16 --ntasks-per-node=8 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=12 # not inherited in Slurm 22.05-23.02
   )
@@ -2526,8 +2467,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=2 --ntasks=2 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
@@ -2549,8 +2489,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=2 --ntasks=2 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
@@ -2582,8 +2521,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=4 --ntasks=4 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=192 # not inherited in Slurm 22.05-23.02
   )
@@ -2610,8 +2548,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=1 --ntasks=8 --ntasks-per-node=8 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=12 # not inherited in Slurm 22.05-23.02
   )
@@ -2650,8 +2587,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=2 --ntasks=16 --ntasks-per-node=8 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=6 # not inherited in Slurm 22.05-23.02
   )
@@ -2692,8 +2628,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=2 --ntasks=4 --ntasks-per-node=2 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=2 # not inherited in Slurm 22.05-23.02
   )
@@ -2732,8 +2667,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=2 --ntasks=2 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
@@ -2753,8 +2687,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=2 --ntasks=2 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
@@ -2776,8 +2709,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=2 --ntasks=2 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
@@ -2829,8 +2761,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=2 --ntasks=2 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=4 # not inherited in Slurm 22.05-23.02
   )
@@ -2888,7 +2819,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   srun_options=(
     --nodes=4 --ntasks=16 --ntasks-per-node=4 # as planned, even if sbatch got other options
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
+    --kill-on-bad-exit=1 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=12 # not inherited in Slurm 22.05-23.02
     --mpi=pmix
@@ -2926,8 +2857,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=4 --ntasks=4 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
@@ -2952,8 +2882,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=2 --ntasks=2 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
@@ -2975,8 +2904,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   srun_options=(
     --nodes=2 --ntasks=2 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
-    --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-    --wait=0 # a rank may go on after the others, to save or to evaluate
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=4 # not inherited in Slurm 22.05-23.02
   )

@@ -40,7 +40,7 @@ def test_each_question_gets_one_answer(
     version, first, second = map(json.loads, outcome.out.splitlines())
     assert version == {"clusterjobs": "0.1.0"}
     assert first["name"] == "a"
-    assert first["files"]["job.sh"].startswith("#!/bin/bash\n")
+    assert first["files"]["job.sh"].startswith("#!/bin/bash -p\n")
     assert (second["files"], second["rule"]) == ({}, "")
     assert "b.yaml:" in second["message"]
     assert "command" in second["reason"]
@@ -58,7 +58,7 @@ def test_another_version_renders_the_same(folder: pathlib.Path) -> None:
         missing = other.render(str(folder / "missing.yaml"), SiteFolders((folder,)))
     finally:
         other.close()
-    assert rendered.files["job.sh"].startswith("#!/bin/bash\n")
+    assert rendered.files["job.sh"].startswith("#!/bin/bash -p\n")
     assert missing.message.startswith("there is no file ")
 
 
