@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import sys
+from typing import cast
 
 from stand_in_squeue import write_squeue
 
@@ -90,8 +91,21 @@ class StandInSlurm:
         return rows
 
     def set_queue(self, *rows: dict[str, str]) -> None:
-        """Replace them: Slurm forgets jobs."""
+        """Replace them: Slurm forgets jobs. Those that were submitted keep their comments."""
+        for row in rows:
+            if "%F" in row and (comment := self._comments.get(row["%F"])):
+                row["%k"] = comment
         (self.folder / "squeue.json").write_text(json.dumps(rows))
+
+    @property
+    def _comments(self) -> dict[str, str]:
+        """The comment of each job that was submitted, by its id."""
+        found = {}
+        for call in self.calls():
+            words = [str(one) for one in cast(list[str], call["words"])]
+            given = [one for one in words if one.startswith("--comment=")]
+            found[str(call["job"])] = given[-1].partition("=")[2] if given else ""
+        return found
 
     def refuse(self, message: str) -> None:
         """Let sbatch fail with that message."""

@@ -51,8 +51,12 @@ def squeue_calls(folder: pathlib.Path) -> int:
 
 
 def row(job_id: str, state: str, name: str = "tiny", **more: str) -> dict[str, str]:
-    """A job as squeue's columns. `more`: keys of _LETTERS; a task of an array has both of its."""
+    """A job as squeue's columns. `more`: keys of _LETTERS; a task of an array has both of its.
+
+    The comment of a task has the token `t<id of its array>`, unless `comment` is given.
+    """
     array, index = more.get("array", job_id), more.get("index", "")
     shown = f"{array}_{index}" if index else job_id
     cells = {"%A": job_id, "%F": array, "%i": shown, "%T": state, "%j": name, "%r": "None"}
+    cells["%k"] = f"clusterjobs:t{array}" if index else ""
     return {**cells, "%U": str(os.getuid()), **{_LETTERS[key]: more[key] for key in more}}

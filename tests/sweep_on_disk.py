@@ -39,7 +39,7 @@ class SweepOnDisk:
     def submitted(self, array: str, tasks: range, **more: Any) -> None:
         """Record the call of sbatch that submitted these points."""
         record = {
-            "token": f"token{array}",
+            "token": f"t{array}",
             "job_id": int(array),
             "user": "ann",
             "time": 1,

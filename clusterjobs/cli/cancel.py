@@ -10,10 +10,10 @@ import click
 from clusterjobs.console.options import completed_by
 from clusterjobs.console.show import print_json, printable, problem_data
 from clusterjobs.errors import InputError, Problem, one_problem
+from clusterjobs.runs.jobs.cancellation import cancel_recorded
 from clusterjobs.runs.jobs.choose import Chosen, choose
-from clusterjobs.runs.jobs.states import MISSING, WAITING
-from clusterjobs.slurm.queue import Queued, known_jobs
-from clusterjobs.slurm.queue import cancel as scancel
+from clusterjobs.runs.jobs.states import MISSING
+from clusterjobs.slurm.queue import WAITING, Queued, known_jobs
 
 _EXAMPLES = """\b
 Examples:
@@ -47,8 +47,9 @@ def cancel(what: tuple[str, ...], as_json: bool) -> None:
     if known is None:
         raise one_problem("there is no scancel here", hint="run it on the cluster's head node")
     choice = choose(what, known)
-    live = [one.job_id for one in choice.jobs if one.live]
-    refused = scancel(live) if live else {}
+    refused = cancel_recorded(
+        {one.job_id: one.live for one in choice.jobs if one.live}, choice.folders
+    )
     problems = [*choice.problems, *filter(None, (_problem(one, refused) for one in choice.jobs))]
     if as_json:
         jobs = [_data(one, refused) for one in choice.jobs]

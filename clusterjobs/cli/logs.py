@@ -88,7 +88,8 @@ def logs(
     if follow:
         if chosen.jobs is None:
             click.echo("there is no Slurm here: this is the log as it is now", err=True)
-        FollowedJob(chosen.job_id, chosen.base, new_printer, PolledQueue()).follow()
+        queue = PolledQueue()
+        FollowedJob(chosen.job_id, chosen.base, new_printer, queue, chosen.owns).follow()
     elif log.exists():
         new_printer(log).finish()
     else:
@@ -129,7 +130,7 @@ def _no_log(chosen: ChosenLog, job: Queued | None, log: pathlib.Path) -> InputEr
 
 
 def _note_missing_record(spec: pathlib.Path, chosen: ChosenLog, folder: pathlib.Path) -> None:
-    job = job_with_id(chosen.job_id, known_jobs() or ())
+    job = job_with_id(chosen.job_id, filter(chosen.owns, known_jobs() or ()))
     if job is None or job.has_ended:
         for one in unrecorded_attempts(folder, read_folder(folder).attempts):
             click.echo(no_record_note(chosen.job_id, one.number, str(spec)), err=True)

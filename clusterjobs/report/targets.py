@@ -17,7 +17,7 @@ from clusterjobs.runs.find_specs import find_specs
 from clusterjobs.runs.jobs.find import spec_jobs
 from clusterjobs.runs.jobs.folders import digest_of, job_folders, point_folders, point_jobs
 from clusterjobs.runs.jobs.states import SweepJobs, sweep_jobs
-from clusterjobs.slurm.queue import by_id, known_jobs
+from clusterjobs.slurm.queue import known_jobs
 
 STANDARD_INPUT = "-"
 _SPECS = (".yaml", ".yml")
@@ -82,9 +82,7 @@ def _of_spec(spec: pathlib.Path, ids: Sequence[str], notes: list[str]) -> Iterat
     if sweep:
         yield from _of_sweep(spec, sweep, ids, notes)
         return
-    jobs = known_jobs()
-    queued = None if jobs is None else by_id(job for job in jobs if not job.has_ended)
-    found = spec_jobs(spec, queued)
+    found = spec_jobs(spec, known_jobs())
     started = [one for one, folder in found.folders.items() if (folder / _LOG).exists()]
     for job_id in ids or started[-1:] or [found.chosen(None)]:
         folder = found.folders[found.chosen(job_id)]

@@ -15,15 +15,14 @@ from clusterjobs.runs.follow.one_job import PolledQueue, job_with_id
 from clusterjobs.runs.follow.run import ArrayTasks, Followed, FollowedPoints
 from clusterjobs.runs.jobs.find import logs_folder
 from clusterjobs.runs.jobs.folders import Submission
+from clusterjobs.runs.jobs.identity import token_of
 from clusterjobs.runs.jobs.states import (
-    BEFORE_START,
     CANCELLED,
     CHANGED,
     COMPLETED,
     FAILED,
     LOST,
     MISSING,
-    NOT_STARTED,
     PENDING,
     RUNNING,
     STATES,
@@ -198,16 +197,18 @@ class PlainJob:
     def __init__(self, name: str, job_id: str, logs: pathlib.Path) -> None:
         self.name, self.job_id, self.folder = name, job_id, logs / job_id
         self._tasks = ArrayTasks(job_id, logs)
+        self._token = ""  # of its submission, once Slurm has shown the job
 
     def states(self, jobs: Sequence[Queued] | None) -> Mapping[str, PointState]:
         """The state of the job, or of each task that Slurm knows or knew, by `4711_3`."""
         if tasks := self._tasks.states(jobs):
             return tasks
-        submitted = Submission("", int(self.job_id), "", 0, "", array=False, points={"": self.name})
-        queued = None if jobs is None else by_id(one for one in jobs if not one.has_ended)
-        folders = [self.folder] if self.folder.is_dir() else []
-        state = plain_state(folders, (submitted,), queued, "")
         job = job_with_id(self.job_id, jobs or ())
-        if state.reason == NOT_STARTED and job and job.state == "CANCELLED":
-            state = state._replace(state=CANCELLED, reason=BEFORE_START)
-        return {self.name: state}
+        self._token = self._token or (token_of(job) if job else "")
+        submitted = Submission(
+            self._token, int(self.job_id), "", 0, "", array=False, points={"": self.name}
+        )
+        queued = None if jobs is None else by_id(one for one in jobs if not one.has_ended)
+        ended = by_id(one for one in jobs or () if one.has_ended)
+        folders = [self.folder] if self.folder.is_dir() else []
+        return {self.name: plain_state(folders, (submitted,), queued, "", ended)}

@@ -90,12 +90,13 @@ def by_id(jobs: Iterable[Queued]) -> dict[str, Queued]:
     return {job.job_id if count[job.job_id] == 1 else job.shown_id: job for job in listed}
 
 
-def known_jobs() -> tuple[Queued, ...] | None:
+def known_jobs(patience: float | None = None) -> tuple[Queued, ...] | None:
     """All jobs that Slurm knows, by one call of squeue: None without Slurm.
 
-    Slurm knows jobs that have ended, too, by default for 5 minutes (MinJobAge).
+    Slurm knows jobs that have ended, too, by default for 5 minutes (MinJobAge). `patience`: seconds
+    until squeue is given up; None: it waits as long as Slurm's own timeouts. Raises SlurmError.
     """
-    rows = _squeue(_COLUMNS.values(), "--states=all")
+    rows = _squeue(_COLUMNS.values(), patience)
     if rows is None:
         return None
     jobs = []
@@ -106,19 +107,10 @@ def known_jobs() -> tuple[Queued, ...] | None:
     return tuple(jobs)
 
 
-def ended_jobs(name: str) -> dict[str, str]:
-    """This user's jobs of that name that have ended, for as long as Slurm knows them: id -> state.
-
-    By default that is 5 minutes (MinJobAge).
-    """
-    jobs = known_jobs() or ()
-    return {
-        job.job_id: job.state
-        for job in jobs
-        if job.has_ended and job.name == name and job.user_id == os.getuid()
-    }
-
-
+# Slurm's states of a job that waits for its start, or its next one.
+WAITING = frozenset(
+    ("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
+)
 # Slurm's final base states. A requeued job is PENDING again.
 ENDED = frozenset(
     (
@@ -138,7 +130,11 @@ def shown_job(job_id: str) -> str:
     return done.stdout if done.returncode == 0 else ""
 
 
-def _squeue(columns: Iterable[str], *options: str) -> list[list[str]] | None:
+class SlurmError(InputError):
+    """Slurm's controller does not answer, or with an error."""
+
+
+def _squeue(columns: Iterable[str], patience: float | None) -> list[list[str]] | None:
     """squeue's rows, one for each task of an array; None without Slurm.
 
     Names and comments may have any character. So the marks between rows and columns are random:
@@ -150,16 +146,20 @@ def _squeue(columns: Iterable[str], *options: str) -> list[list[str]] | None:
         "squeue",
         "--noheader",
         "--array",
-        *options,
+        "--states=all",
         f"--format={row_mark}{mark.join(columns)}",
     ]
     # without the variables that filter what squeue prints, or change how it prints times
     environment = {k: v for k, v in os.environ.items() if not k.startswith("SQUEUE_")}
     environment["SLURM_TIME_FORMAT"] = "standard"
     try:
-        done = subprocess.run(asked, env=environment, capture_output=True, check=False)
+        done = subprocess.run(
+            asked, env=environment, capture_output=True, check=False, timeout=patience
+        )
     except FileNotFoundError:
         return None
+    except subprocess.TimeoutExpired:
+        raise _refused("squeue", f"Slurm does not answer in {patience:.0f} s") from None
     if done.returncode:
         raise _refused("squeue", done.stderr.decode(errors="replace"))
     before, *rows = done.stdout.decode(errors="replace").split(row_mark)
@@ -173,7 +173,7 @@ def _squeue(columns: Iterable[str], *options: str) -> list[list[str]] | None:
 
 def _refused(program: str, said: str) -> InputError:
     lines = said.strip().splitlines() or ["it failed without a message"]
-    return InputError(Problem(f"{program}: {line}") for line in lines)
+    return SlurmError(Problem(f"{program}: {line}") for line in lines)
 
 
 # ------------------------------------------------------------------ array ids

@@ -132,7 +132,7 @@ def points(folder: pathlib.Path) -> list[str]:
     assert sweep
     names = list(sweep.points)
     write_job(folder / "logs/tiny" / names[0] / "70", "0: first\n")
-    record = {"token": "t", "job_id": 70, "cluster": None, "user": "ann", "time": 1}
+    record = {"token": "t70", "job_id": 70, "cluster": None, "user": "ann", "time": 1}
     more = {"spec": "sweep.yaml", "array": True, "content": {}}
     tasks = {str(index): name for index, name in enumerate(names[:3])}
     (folder / "logs/tiny/submissions.jsonl").write_text(

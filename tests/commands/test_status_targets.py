@@ -174,7 +174,7 @@ def test_ones_own_jobs_are_found_if_their_spec_has_its_name_from_another(
         "extends: specs/a.yaml\nsweep: {grid: {args.lr: [1e-3, 3e-4]}}\n"
     )
     (specs / "logs" / "a").mkdir(parents=True)
-    record = {"token": "t", "job_id": 40, "cluster": None, "user": "ann", "time": 1}
+    record = {"token": "t40", "job_id": 40, "cluster": None, "user": "ann", "time": 1}
     points = {str(index): name for index, name in enumerate(point_names(specs / "sweep.yaml"))}
     more = {"spec": "sweep.yaml", "array": True, "points": points, "content": {}}
     (specs / "logs" / "a" / "submissions.jsonl").write_text(json.dumps(record | more) + "\n")
@@ -195,9 +195,10 @@ def test_tasks_of_an_array_that_wait_share_a_row(
     clusterjobs: Callable[..., Any], specs: pathlib.Path, slurm: pathlib.Path
 ) -> None:
     tasks = [
-        row("40", "PENDING", "a", array="40", index=str(n), reason="Priority") for n in NUMBERS
+        row("40", "PENDING", "a", array="40", index=str(n), reason="Priority", comment="")
+        for n in NUMBERS
     ]
-    write_squeue(slurm, row("39", "RUNNING", "a", array="38", index="2"), *tasks)
+    write_squeue(slurm, row("39", "RUNNING", "a", array="38", index="2", comment=""), *tasks)
     done = clusterjobs("status", "specs/a.yaml")
     assert [line.split()[0] for line in done.out.splitlines()[1:3]] == ["5", "40_[0-2,7,9-10]"]
     assert len(json.loads(clusterjobs("status", "specs/a.yaml", "--json").out)["jobs"]) == 7

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from stand_in_slurm import StandInSlurm
+from stand_in_squeue import write_squeue
 
 from clusterjobs.runs.submit import one_spec
 from clusterjobs.runs.submit import sbatch as record
@@ -214,6 +215,9 @@ def test_a_pending_job_that_was_submitted_alone_is_found_by_its_name(
     write("prepare")
     write("final", "needs: [prepare.yaml]\n")
     submit(clusterjobs, "prepare")
+    (found,) = slurm.queue()
+    pathlib.Path("logs/submissions.jsonl").unlink()  # it was submitted with plain sbatch
+    write_squeue(slurm.folder, {**found, "%k": ""})
     done = submit(clusterjobs, "final")
     assert calls(slurm)[1:] == [("final", "", "afterok:100")]
     assert done["needs"][0]["why"] == "there already: pending, found by its name"

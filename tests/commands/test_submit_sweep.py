@@ -8,12 +8,14 @@ import os
 import pathlib
 import re
 import stat
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import yaml
 from stand_in_slurm import StandInSlurm
+from stand_in_squeue import write_squeue
 
 from clusterjobs.runs.jobs import folders as submissions
 from clusterjobs.runs.jobs.folders import Submission, append_submission
@@ -559,9 +561,14 @@ def test_another_cluster_in_the_environment_is_refused(
 
 def test_the_id_of_an_earlier_cluster_is_another_job(clusterjobs: Run, slurm: StandInSlurm) -> None:
     clusterjobs("submit", "exp.yaml")
-    slurm.set_queue(*({**row, "%k": "clusterjobs:0123456789abcdef"} for row in slurm.queue()))
+    other = [{**row, "%k": "clusterjobs:0123456789abcdef"} for row in slurm.queue()]
+    write_squeue(slurm.folder, *other)
     assert states(clusterjobs) == ["lost"] * 3
-    slurm.set_queue(*({**row, "%k": "changed by somebody"} for row in slurm.queue()))
+    write_squeue(slurm.folder, *({**row, "%k": "", "%V": "2001-01-01T00:00:00"} for row in other))
+    assert states(clusterjobs) == ["lost"] * 3
+    now = time.strftime("%Y-%m-%dT%H:%M:%S")
+    changed = [{**row, "%k": "changed by somebody", "%V": now} for row in other]
+    write_squeue(slurm.folder, *changed)
     assert states(clusterjobs) == ["pending"] * 3
 
 

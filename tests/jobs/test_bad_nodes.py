@@ -133,11 +133,11 @@ def submitted(
 
 
 def submit(jobs: Jobs, case: Case) -> Running:
-    script = jobs.render(spec_of(jobs, case))
+    array = {"sbatch": {"array": "1-2"}} if case is ARRAY else {}
+    script = jobs.render(spec_of(jobs, case) | array)
     folder = jobs.lab.folder.shared("/fsx") / "marks" / case.name
     folder.mkdir(parents=True)
-    options = ("--array=1-2",) if case is ARRAY else ()
-    return Running(jobs.lab, jobs.lab.sbatch(script, *options, cwd=script.parent), folder)
+    return Running(jobs.lab, jobs.lab.sbatch(script, cwd=script.parent), folder)
 
 
 def spec_of(jobs: Jobs, case: Case) -> dict[str, Any]:

@@ -72,8 +72,8 @@ fi
 def test_a_task_of_an_array_is_ended_alone(jobs: Jobs) -> None:
     """That one to whose id the whole array answers: Slurm gives it the array's own."""
     spec = spec_of(jobs, "array", ["bash", "-c", ONE_ON_TCP, "Socket"])
-    script = jobs.render(spec)
-    array = jobs.lab.sbatch(script, "--array=1-2", cwd=script.parent)
+    script = jobs.render(spec | {"sbatch": {"array": "1-2"}})
+    array = jobs.lab.sbatch(script, cwd=script.parent)
     shared = jobs.lab.folder.shared("/fsx")
     log = shared / "logs" / array / "job.log"
     until(lambda: (shared / "array-bad").exists(), 120, lambda: "no task has the array's id")

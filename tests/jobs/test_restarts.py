@@ -142,9 +142,10 @@ def test_each_task_of_an_array_is_requeued_alone(jobs) -> None:
             nodes=1,
             command=["bash", "-c", run, "task", str(STEPS)],
             checkpoints={"path": f"{own_folder}/checkpoints", "marker": "latest"},
+            sbatch={"array": "1-2"},
         )
     )
-    array = jobs.lab.sbatch(script, "--array=1-2", cwd=script.parent)
+    array = jobs.lab.sbatch(script, cwd=script.parent)
     tasks = [running_task(jobs, array, number) for number in (1, 2)]
     for task in tasks:
         task.reach_step(5)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-from dataclasses import dataclass, replace
+import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,12 +14,14 @@ import pytest
 from clusterjobs.runs.jobs.folders import (
     SUBMISSIONS,
     Submission,
+    append_cancellation,
     append_submission,
     point_folders,
     point_jobs,
     read_submissions,
 )
 from clusterjobs.runs.jobs.states import PointState, sweep_states
+from clusterjobs.slurm.queue import Queued
 
 NAME = "0000-lr=1e-3-aaaaaaaa"
 OTHER = "0001-lr=1e-4-bbbbbbbb"
@@ -29,13 +32,11 @@ SUBMITTED = Submission(
 INTENT = replace(SUBMITTED, job_id=None)
 
 
-@dataclass(frozen=True)
-class Queued:
-    state: str = "RUNNING"
-    reason: str = "None"
-    array_id: str = "100"
-    array_index: str = "0"
-    comment: str = ""
+def queued_job(state: str = "RUNNING", reason: str = "None", **more: str) -> Queued:
+    """A task of the array that was submitted, as Slurm knows it."""
+    known = {"array_id": "100", "array_index": "0", "comment": SUBMITTED.comment, **more}
+    name = known.pop("name", "tiny")
+    return Queued("101", state, reason, "", "", os.getuid(), name, **known)
 
 
 def job(
@@ -114,18 +115,18 @@ def test_a_completed_point_without_a_readable_plan_is_completed(
 )
 def test_a_point_in_the_queue(tmp_path: pathlib.Path, slurm: str, state: str) -> None:
     job(tmp_path, "101", "failure")
-    found = state_of(tmp_path, SUBMITTED, queued={"101": Queued(slurm)})
+    found = state_of(tmp_path, SUBMITTED, queued={"101": queued_job(slurm)})
     assert (found.state, found.job_id) == (state, "101")
 
 
 def test_only_its_own_task_of_the_array_counts(tmp_path: pathlib.Path) -> None:
-    queued = {"101": Queued(array_index="1")}
+    queued = {"101": queued_job(array_index="1")}
     found = sweep_states(tmp_path, {NAME: "", OTHER: ""}, [SUBMITTED], queued)
     assert [one.state for one in found.values()] == ["lost", "running"]
 
 
 def test_pending_tasks_are_known_before_they_have_ids_of_their_own(tmp_path: pathlib.Path) -> None:
-    queued = {f"100_{n}": Queued("PENDING", "Resources", array_index=str(n)) for n in range(2)}
+    queued = {f"100_{n}": queued_job("PENDING", "Resources", array_index=str(n)) for n in range(2)}
     found = sweep_states(tmp_path, {NAME: "", OTHER: ""}, [SUBMITTED], queued)
     assert [(one.state, one.job_id) for one in found.values()] == [
         ("pending", "100_0"),
@@ -136,9 +137,9 @@ def test_pending_tasks_are_known_before_they_have_ids_of_their_own(tmp_path: pat
 def test_a_single_job_and_a_packed_one(tmp_path: pathlib.Path) -> None:
     single = replace(SUBMITTED, array=False, points={"": NAME})
     packed = replace(SUBMITTED, points={"0.0": NAME, "0.1": OTHER})
-    queued = {"100": Queued(array_id="", array_index="")}
+    queued = {"100": queued_job(array_id="100", array_index="")}
     assert state_of(tmp_path, single, queued=queued).state == "running"
-    found = sweep_states(tmp_path, {NAME: "", OTHER: ""}, [packed], {"101": Queued()})
+    found = sweep_states(tmp_path, {NAME: "", OTHER: ""}, [packed], {"101": queued_job()})
     assert [one.state for one in found.values()] == ["running", "running"]
 
 
@@ -147,24 +148,25 @@ def test_a_point_of_a_packed_job_may_end_before_it(tmp_path: pathlib.Path) -> No
     job(tmp_path, "101", "completed", name=OTHER)
     packed = replace(SUBMITTED, points={"0.0": NAME, "0.1": OTHER})
     for slurm, first in (("RUNNING", "failed"), ("PENDING", "pending")):
-        found = sweep_states(tmp_path, {NAME: "", OTHER: ""}, [packed], {"101": Queued(slurm)})
+        found = sweep_states(tmp_path, {NAME: "", OTHER: ""}, [packed], {"101": queued_job(slurm)})
         assert [one.state for one in found.values()] == [first, "completed"]
         assert all(one.in_queue for one in found.values())
 
 
 def test_a_job_whose_id_was_not_recorded_is_found_by_its_comment(tmp_path: pathlib.Path) -> None:
-    queued = {"101": Queued(array_id="100", comment=f"of ann {INTENT.comment}")}
+    queued = {"101": queued_job(array_id="100", comment=f"of ann {INTENT.comment}")}
     assert state_of(tmp_path, INTENT, queued=queued).state == "running"
     assert state_of(tmp_path, INTENT).state == "missing"
-    other = {"101": Queued(array_id="100", comment="clusterjobs:other")}
+    other = {"101": queued_job(comment="clusterjobs:other")}
     assert state_of(tmp_path, INTENT, queued=other).state == "missing"
 
 
 def test_a_job_that_sbatch_was_given_by_hand_is_known_once_it_has_a_folder(
     tmp_path: pathlib.Path,
 ) -> None:
-    job(tmp_path, "101")
-    assert state_of(tmp_path, queued={"101": Queued(array_id="100")}).state == "running"
+    job(tmp_path, "101", start=time.mktime((2026, 11, 24, 9, 0, 0, 0, 0, -1)))
+    queued = {"101": queued_job(comment="", start="2026-11-24T09:01:00")}
+    assert state_of(tmp_path, queued=queued).state == "running"
 
 
 def test_a_point_that_never_started_is_lost(tmp_path: pathlib.Path) -> None:
@@ -182,10 +184,11 @@ def test_a_point_that_was_cancelled_before_it_started_is_cancelled_while_slurm_k
         return state.state, state.reason
 
     lost = ("lost", "its job ended before it started")
-    assert found(Queued("CANCELLED"), SUBMITTED) == ("cancelled", "before it started")
-    assert found(Queued("FAILED"), SUBMITTED) == lost
-    assert found(Queued("CANCELLED", array_index="1"), SUBMITTED) == lost
-    assert found(Queued("CANCELLED"), SUBMITTED, replace(SUBMITTED, job_id=200)) == lost
+    assert found(queued_job("CANCELLED"), SUBMITTED) == ("cancelled", "before it started")
+    assert found(queued_job("FAILED"), SUBMITTED) == lost
+    assert found(queued_job("CANCELLED", array_index="1"), SUBMITTED) == lost
+    later = replace(SUBMITTED, token="t2", job_id=200)
+    assert found(queued_job("CANCELLED"), SUBMITTED, later) == lost
 
 
 def test_an_earlier_job_says_nothing_of_a_later_submission(tmp_path: pathlib.Path) -> None:
@@ -281,3 +284,77 @@ def test_a_planted_pipe_is_not_read(tmp_path: pathlib.Path) -> None:
     os.mkfifo(tmp_path / SUBMISSIONS)
     assert read_submissions(tmp_path) == ()
     assert read_submissions(tmp_path / "nosuch") == ()
+
+
+def at(seconds: float) -> str:
+    """A time as squeue prints it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(seconds))
+
+
+@pytest.mark.parametrize(
+    ("more", "state"),
+    [
+        ({"comment": "", "start": at(1990)}, "running"),  # the job that has made the folder
+        ({"comment": "", "start": at(90_000)}, "failed"),  # the folder is older than this job
+        ({"comment": "clusterjobs:other", "start": at(90_000)}, "failed"),
+        ({"comment": "", "state": "PENDING", "name": "other"}, "failed"),
+        ({"comment": "", "state": "PENDING"}, "pending"),  # of plain sbatch, for its next attempt
+        ({"comment": "clusterjobs:other", "state": "PENDING"}, "failed"),
+    ],
+)
+def test_the_id_of_an_old_folder_is_not_enough(
+    tmp_path: pathlib.Path, more: dict[str, str], state: str
+) -> None:
+    folder = job(tmp_path, "101", "failure")
+    (folder / "plan.json").write_text(json.dumps({"name": "tiny"}))
+    os.utime(folder / "plan.json", (2000, 2000))
+    found = state_of(tmp_path, queued={"101": queued_job(**{"array_id": "900", **more})})
+    assert (found.state, found.in_queue) == (state, state != "failed")
+
+
+def test_another_user_has_not_made_the_folder(tmp_path: pathlib.Path) -> None:
+    job(tmp_path, "101", "failure")
+    foreign = replace(queued_job(comment="", start=at(1990)), user_id=os.getuid() + 1)
+    assert state_of(tmp_path, queued={"101": foreign}).state == "failed"
+
+
+@pytest.mark.parametrize(
+    ("slurm", "state", "reason"),
+    [
+        ("CANCELLED", "cancelled", "cancelled"),
+        ("TIMEOUT", "failed", "time_limit"),
+        ("NODE_FAIL", "failed", "node_failure"),
+        ("OUT_OF_MEMORY", "failed", "out of memory"),
+        ("FAILED", "lost", "no_record"),
+    ],
+)
+def test_what_slurm_still_knows_of_a_job_without_a_record(
+    tmp_path: pathlib.Path, slurm: str, state: str, reason: str
+) -> None:
+    job(tmp_path, "101")
+    found = sweep_states(tmp_path, {NAME: ""}, [SUBMITTED], {}, {"101": queued_job(slurm)})[NAME]
+    assert (found.state, found.reason) == (state, reason)
+
+
+@pytest.mark.parametrize("has_folder", [True, False])
+def test_a_cancellation_is_recorded_for_its_tasks(tmp_path: pathlib.Path, has_folder: bool) -> None:
+    if has_folder:
+        job(tmp_path, "101")
+    with (tmp_path / SUBMISSIONS).open("a+b") as file:
+        append_submission(file, SUBMITTED)
+        append_cancellation(file, {SUBMITTED.token: ["0", "1"]}, True)
+        append_cancellation(file, {SUBMITTED.token: ["1"]}, False)  # scancel refused it
+    found = sweep_states(tmp_path, {NAME: "", OTHER: ""}, read_submissions(tmp_path), {})
+    said = "cancelled" if has_folder else "before it started"
+    assert [(one.state, one.reason) for one in found.values()] == [
+        ("cancelled", said),
+        ("lost", "its job ended before it started"),
+    ]
+
+
+def test_a_point_that_completed_before_its_cancellation_is_completed(
+    tmp_path: pathlib.Path,
+) -> None:
+    job(tmp_path, "101", "completed")
+    cancelled = replace(SUBMITTED, cancelled=frozenset({"0"}))
+    assert state_of(tmp_path, cancelled).state == "completed"

@@ -194,9 +194,7 @@ def test_a_lock_of_another_machine_is_waited_for(tmp_path: pathlib.Path) -> None
 
     with submit_lock(tmp_path, say):
         pass
-    assert said == [
-        "waiting: ann on head-2 (process 7, since 2026-11-22 15:00:00) is submitting this sweep"
-    ]
+    assert said == ["waiting: ann on head-2 (process 7, since 2026-11-22 15:00:00) is submitting"]
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"host": "x"}', "\0"])
@@ -205,7 +203,7 @@ def test_a_lock_that_stays_is_an_error(tmp_path: pathlib.Path, text: str) -> Non
     with pytest.raises(InputError) as caught, submit_lock(tmp_path, lambda _: None, timeout=0.2):
         pass
     (problem,) = caught.value.problems
-    assert problem.what == f"another process still holds the lock of this sweep, {tmp_path / LOCK}"
+    assert problem.what == f"another process still holds the lock of `submit`, {tmp_path / LOCK}"
     assert problem.hint == "wait for it; if nobody is submitting now, remove that file"
 
 

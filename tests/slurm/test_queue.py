@@ -8,7 +8,7 @@ import pytest
 from stand_in_squeue import row, squeue_calls, write_squeue
 
 from clusterjobs.errors import InputError
-from clusterjobs.slurm.queue import ended_jobs, known_jobs, queued_jobs
+from clusterjobs.slurm.queue import known_jobs, queued_jobs
 
 HOSTILE = 'a|b,c/d|,|/\n13|RUNNING|x\t"é'
 
@@ -57,7 +57,7 @@ def test_one_call_gives_ended_jobs_too(slurm: pathlib.Path) -> None:
     write_squeue(slurm, row("12", "PENDING"), row("11", "FAILED"), row("10", "FAILED", user="1"))
     assert list(queued_jobs() or {}) == ["12"]
     assert squeue_calls(slurm) == 1
-    assert ended_jobs("tiny") == {"11": "FAILED"}
+    assert [job.job_id for job in known_jobs() or () if job.has_ended] == ["11", "10"]
 
 
 def test_settings_of_the_user_hide_no_job(

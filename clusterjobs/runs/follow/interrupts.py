@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pathlib
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 
 import click
 
 from clusterjobs.console.show import printable
-from clusterjobs.slurm.queue import cancel
+from clusterjobs.runs.jobs.cancellation import cancel_recorded
+from clusterjobs.slurm.queue import Queued
 
 _POSTPONED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -61,15 +63,23 @@ _STOPPED, _NO_READER = 130, 141  # 128 + SIGINT, 128 + SIGPIPE: as a shell repor
 class Submitted:
     """What this command has submitted. `what`: "job 4711"; "" before the submission.
 
-    `live`: the ids to cancel. `more`: how to follow and to cancel it later.
+    `live`: the tasks to cancel, by the ids that scancel takes. `record`: the folder with the record
+    of the submission. `more`: how to follow and to cancel it later.
     """
 
     what = ""
-    live: Callable[[], Sequence[str]]
+    live: Callable[[], Mapping[str, Sequence[Queued]]]
+    record: pathlib.Path
     more: Sequence[str]
 
-    def set(self, what: str, live: Callable[[], Sequence[str]], *more: str) -> None:
-        self.what, self.live, self.more = what, live, more
+    def set(
+        self,
+        what: str,
+        live: Callable[[], Mapping[str, Sequence[Queued]]],
+        record: pathlib.Path,
+        *more: str,
+    ) -> None:
+        self.what, self.live, self.record, self.more = what, live, record, more
 
 
 @contextlib.contextmanager
@@ -85,7 +95,7 @@ def asks_before_it_stops() -> Iterator[Submitted]:
         if not submitted.what:
             raise
         if _wants_to_cancel(submitted.what):
-            _cancel(submitted.live())
+            _cancel(submitted.live(), submitted.record)
         else:
             _say_how_to_go_on(submitted)
         raise click.exceptions.Exit(_STOPPED) from None
@@ -113,12 +123,12 @@ def is_interactive() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def _cancel(job_ids: Sequence[str]) -> None:
-    refused = cancel(job_ids) if job_ids else {}
-    for job_id in job_ids:
+def _cancel(jobs: Mapping[str, Sequence[Queued]], record: pathlib.Path) -> None:
+    refused = cancel_recorded(jobs, [record])
+    for job_id in jobs:
         said = f"is not cancelled: {refused[job_id]}" if job_id in refused else "is cancelled"
         click.echo(printable(f"job {job_id} {said}"), err=True)
-    if not job_ids:
+    if not jobs:
         click.echo("it has ended", err=True)
 
 

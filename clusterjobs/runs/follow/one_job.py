@@ -178,7 +178,7 @@ class FollowedJob:
     """A job whose folder is `<base>/<its own id>`.
 
     `job_id`: `4711`, or `4711_3` for a task of an array, whose own id is known once it has started.
-    `new_printer` makes what prints the log.
+    `new_printer` makes what prints the log. `owns`: false for a job of Slurm that only has its id.
     """
 
     def __init__(
@@ -187,8 +187,10 @@ class FollowedJob:
         base: pathlib.Path,
         new_printer: Callable[[pathlib.Path], LogPrinter],
         queue: PolledQueue,
+        owns: Callable[[Queued], bool] = lambda _: True,
     ) -> None:
         self.job_id, self.base, self.new_printer = job_id, base, new_printer
+        self._owns = owns
         self.log: LogPrinter | None = None
         self.queue = queue
         self.known: Queued | None = None  # Slurm's last answer
@@ -212,7 +214,7 @@ class FollowedJob:
     def _look(self) -> bool:
         """Print what is new, and return whether the job has ended."""
         jobs = self.queue.jobs(now=bool(self.log and self.log.saw_end))
-        found = None if jobs is None else job_with_id(self.job_id, jobs)
+        found = job_with_id(self.job_id, filter(self._owns, jobs or ()))
         self.known = found or self.known
         if found:
             self._say_why_it_waits(found)

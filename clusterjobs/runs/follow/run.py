@@ -94,15 +94,15 @@ class FollowedPoints:
         """The points that are pending or running."""
         return [n for n, state in self.states.items() if state.state in (PENDING, RUNNING)]
 
-    def live_jobs(self) -> list[str]:
-        """The ids of their jobs, as scancel takes them."""
+    def live_jobs(self) -> dict[str, list[Queued]]:
+        """Their jobs by the ids that scancel takes."""
         known = self._queue.jobs(now=True) or ()
         jobs = by_id(job for job in known if not job.has_ended)
         self.states = self._states()
-        shown = {job.shown_id for job in jobs.values()}
+        shown = {job.shown_id: job for job in jobs.values()}
         ids = [self.states[name].job_id for name in self._live_points]
         live = [jobs[one].shown_id if one in jobs else one for one in ids]
-        return [one for one in dict.fromkeys(live) if one in shown]
+        return {one: [shown[one]] for one in live if one in shown}
 
     def counts(self) -> str:
         """`3 completed, 1 running`."""
@@ -209,7 +209,8 @@ def _run_job(run: Run, output: pathlib.Path, force: bool, options: SubmitOptions
             _say(f"submitted job {job_id}")
             submitted.set(
                 f"job {job_id}",
-                lambda: _ids_in_queue(job_id, queue),
+                lambda: _in_queue(job_id, queue),
+                logs,
                 f"to follow it: clusterjobs logs {run.file} {job_id} --follow",
                 f"to cancel it: clusterjobs cancel {job_id}",
             )
@@ -235,11 +236,11 @@ def _follow_job(spec: pathlib.Path, job_id: str, logs: pathlib.Path, queue: Poll
     return end.exit_code
 
 
-def _ids_in_queue(job_id: str, queue: PolledQueue) -> list[str]:
-    """The job's id, as long as it has not ended."""
+def _in_queue(job_id: str, queue: PolledQueue) -> dict[str, list[Queued]]:
+    """The job's id with its tasks, as long as it has not ended."""
     jobs = queue.jobs(now=True) or ()
     live = [job for job in jobs if job_id in (job.job_id, job.array_id) and not job.has_ended]
-    return [job_id] if live else []
+    return {job_id: live} if live else {}
 
 
 def _run_points(run: Run, output: pathlib.Path, force: bool, options: SubmitOptions) -> int:
@@ -252,6 +253,7 @@ def _run_points(run: Run, output: pathlib.Path, force: bool, options: SubmitOpti
         submitted.set(
             f"the jobs of {run.file}",
             points.live_jobs,
+            sweep.folder,
             f"to see their states: clusterjobs status {run.file} --points",
             f"to cancel them: clusterjobs cancel {run.file}",
         )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import pathlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from clusterjobs.console.show import printable, table
 from clusterjobs.errors import InputError, Problem, nearest, one_problem
-from clusterjobs.runs.jobs.find import spec_jobs
+from clusterjobs.runs.jobs.find import logs_folder, spec_jobs
 from clusterjobs.runs.jobs.folders import digest_of, point_folders, point_jobs
 from clusterjobs.runs.jobs.states import (
     MISSING,
@@ -140,11 +140,15 @@ class Chosen(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The jobs, the problems of arguments, and the specs without a job in the queue."""
+    """The jobs, the problems of arguments, and the specs without a job in the queue.
+
+    `folders`: those with the records of what was submitted of the specs.
+    """
 
     jobs: list[Chosen]
     problems: list[Problem]
     idle: list[str]
+    folders: list[pathlib.Path]
 
 
 def choose(arguments: Sequence[str], known: Sequence[Queued]) -> Choice:
@@ -152,7 +156,7 @@ def choose(arguments: Sequence[str], known: Sequence[Queued]) -> Choice:
 
     A problem with one argument does not affect the others.
     """
-    choice = Choice([], [], [])
+    choice = Choice([], [], [], [])
     for words in _groups(arguments):
         try:
             _add(choice, words, known)
@@ -192,7 +196,8 @@ def _add(choice: Choice, words: Sequence[str], known: Sequence[Queued]) -> None:
             raise one_problem(f"{first!r} is neither a job id nor a file", hint=_HINT)
         choice.jobs.append(_with_id(first, known))
         return
-    sweep = sweep_jobs(pathlib.Path(first))[1]
+    loaded, sweep = sweep_jobs(pathlib.Path(first))
+    choice.folders.append(sweep.folder if sweep else logs_folder(loaded.spec.logs.path))
     chosen = [*(_of_sweep(sweep, rest, known) if sweep else _of_spec(first, rest, known))]
     choice.jobs.extend(chosen)
     if not rest and not chosen:
@@ -211,16 +216,18 @@ def _with_id(job_id: str, known: Sequence[Queued]) -> Chosen:
 
 def _of_spec(spec: str, job_ids: Sequence[str], known: Sequence[Queued]) -> Iterator[Chosen]:
     """The jobs with these ids, or all of this user."""
-    queued = by_id(job for job in known if not job.has_ended)
-    jobs = spec_jobs(pathlib.Path(spec), queued).folders
+    found = spec_jobs(pathlib.Path(spec), known)
+    own = {**found.ended, **found.queued}
     for job_id in job_ids:
         chosen = _with_id(job_id, known)
-        if job_id not in jobs and not any(job.job_id in jobs for job in chosen.tasks):
-            raise one_problem(f"no job {job_id} of {spec}", hint="its jobs: " + ", ".join(jobs))
-        yield chosen
+        tasks = tuple(job for job in chosen.tasks if job in own.values())
+        if not tasks and (chosen.tasks or job_id not in found.folders):
+            known_ids = ", ".join(found.folders)
+            raise one_problem(f"no job {job_id} of {spec}", hint=f"its jobs: {known_ids}")
+        yield chosen._replace(tasks=tasks)
     if not job_ids:
-        own = [queued[one] for one in jobs if one in queued and _is_own(queued[one])]
-        yield from (Chosen(job.shown_id, (job,)) for job in own)
+        live = [found.queued[one] for one in found.folders if one in found.queued]
+        yield from (Chosen(job.shown_id, (job,)) for job in live if _is_own(job))
 
 
 def _of_sweep(sweep: SweepJobs, words: Sequence[str], known: Sequence[Queued]) -> Iterator[Chosen]:
@@ -229,7 +236,7 @@ def _of_sweep(sweep: SweepJobs, words: Sequence[str], known: Sequence[Queued]) -
     job_ids = [word for word in words if _JOB_ID.fullmatch(word) and word not in indexes]
     states = sweep.states(known)
     hint = f"it is no point either: the points are 0 to {len(indexes) - 1}"
-    with_ids = (_of_sweep_with_id(sweep, states, job_id, known) for job_id in job_ids)
+    with_ids = (_of_sweep_with_id(sweep, job_id, known) for job_id in job_ids)
     yield from (one._replace(hint=hint) for one in with_ids)
     patterns = [word for word in words if word not in job_ids]
     if job_ids and not patterns:
@@ -250,19 +257,16 @@ def _of_sweep(sweep: SweepJobs, words: Sequence[str], known: Sequence[Queued]) -
             yield Chosen("", (), (name,), states[name].state)
 
 
-def _of_sweep_with_id(
-    sweep: SweepJobs, states: dict[str, PointState], job_id: str, known: Sequence[Queued]
-) -> Chosen:
+def _of_sweep_with_id(sweep: SweepJobs, job_id: str, known: Sequence[Queued]) -> Chosen:
     """The job with this id. Raises InputError if it is another one's: a wrong index is no id."""
     chosen = _with_id(job_id, known)
-    own = {job.job_id for job, _ in _running_in(states, known)}
-    is_own = any(job.job_id in own or job.array_id in sweep.arrays for job in chosen.tasks)
-    if chosen.tasks and not is_own and sweep.point_with_job(job_id, states) is None:
+    tasks = tuple(filter(sweep.ownership(), chosen.tasks))
+    if chosen.tasks and not tasks:
         raise one_problem(
             f"{job_id} is no point and no job of {sweep.spec}",
             hint=f"to cancel job {job_id}: clusterjobs cancel {job_id}",
         )
-    return chosen
+    return chosen._replace(tasks=tasks)
 
 
 def _running_in(
@@ -272,7 +276,7 @@ def _running_in(
     queued = by_id(job for job in known if not job.has_ended)
     points: dict[str, list[str]] = {}
     for name, state in states.items():
-        if state.state in (PENDING, RUNNING) and state.job_id in queued:
+        if state.in_queue and state.state in (PENDING, RUNNING):
             points.setdefault(state.job_id, []).append(name)
     yield from ((queued[job_id], names) for job_id, names in points.items())
 
@@ -291,14 +295,15 @@ _MOST_POINTS = 20  # in a message
 class ChosenLog(NamedTuple):
     """A job with a folder `<base>/<own id>`. `words`: the arguments that select it.
 
-    `ranks_per_node`: the spec's. `jobs`: what Slurm knows; None without Slurm. `unstarted`: for a
-    job that ended before it had a folder.
+    `ranks_per_node`: the spec's. `owns`: whether a job of Slurm is one of the spec. `jobs`: those
+    that are, None without Slurm. `unstarted`: for a job that ended before it had a folder.
     """
 
     job_id: str
     base: pathlib.Path
     words: str
     ranks_per_node: int | None
+    owns: Callable[[Queued], bool]
     jobs: tuple[Queued, ...] | None
     unstarted: Unstarted | None = None
 
@@ -312,13 +317,17 @@ def chosen_log(spec: pathlib.Path, which: str | None) -> ChosenLog:
     per_node, jobs = loaded.spec.ranks_per_node, known_jobs()
     if sweep:
         job_id, base = _log_of_sweep(sweep, which, sweep.states(jobs))
-        return ChosenLog(_lasting(job_id, jobs), base, f"{spec} {which}", per_node, jobs)
-    queued = None if jobs is None else by_id(job for job in jobs if not job.has_ended)
-    found = spec_jobs(spec, queued)
-    same = (job.job_id for job in jobs or () if job.shown_id == which and job.state != "PENDING")
+        owns = sweep.ownership()
+        own = None if jobs is None else tuple(filter(owns, jobs))
+        words = f"{spec} {which}"
+        return ChosenLog(_lasting(job_id, own), base, words, per_node, owns, own)
+    found = spec_jobs(spec, jobs)
+    own = None if jobs is None else tuple(filter(found.owns, jobs))
+    same = (job.job_id for job in own or () if job.shown_id == which and job.state != "PENDING")
     job_id = found.chosen(next(same, which))
-    lasting, unstarted = _lasting(job_id, jobs), found.unstarted.get(job_id)
-    return ChosenLog(lasting, found.logs, f"{spec} {job_id}", per_node, jobs, unstarted)
+    lasting, unstarted = _lasting(job_id, own), found.unstarted.get(job_id)
+    words = f"{spec} {job_id}"
+    return ChosenLog(lasting, found.logs, words, per_node, found.owns, own, unstarted)
 
 
 def _lasting(job_id: str, jobs: Sequence[Queued] | None) -> str:

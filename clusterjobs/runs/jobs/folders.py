@@ -9,22 +9,26 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, BinaryIO, NamedTuple
 
 from clusterjobs.files import open_regular
 
 # ------------------------------------------------------------------ submissions
-# The record of all calls of sbatch by `submit`: `submissions.jsonl` in the folder of a sweep.
+# The record of all calls of sbatch by `submit`: `submissions.jsonl` in the folder of a sweep, or
+# without a sweep in `logs`. A user who may not write there has a file of his own beside it.
+#
 # Each line is one call of sbatch. It is written twice: before the call, as an intent without a job
-# id, and after it.
+# id, and after it. Further lines say that Slurm refused it, or which of its jobs were cancelled.
 
 
 SUBMISSIONS = "submissions.jsonl"
+_OF_USERS = "submissions.[0-9]*.jsonl"
 MOST = 64 << 20  # bytes that are read: hundreds of submissions of 1,000 points
-_COMMENT = "clusterjobs:"
+COMMENT = "clusterjobs:"
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,7 @@ class Submission:
     `job_id` is None for an intent. `points`: task -> name of its point; a task is the index in the
     array, "" for a single job; in a packed sweep "3.1" is slot 1 of task 3. `content`: name of a
     point -> its content hash. `time` in seconds since 1970. `needs`: the jobs that it waits for.
+    `cancelled`: the indexes of the tasks that `cancel` has cancelled, "" for a single job.
     """
 
     token: str
@@ -59,31 +64,48 @@ class Submission:
     content: Mapping[str, str] = field(default_factory=dict)
     cluster: str | None = None
     needs: tuple[NeededJob, ...] = ()
+    cancelled: frozenset[str] = frozenset()
 
     @property
     def comment(self) -> str:
         """The text in the job's `--comment`, to find a job without a record by squeue."""
-        return f"{_COMMENT}{self.token}"
+        return f"{COMMENT}{self.token}"
 
     def with_job(self, job_id: int, cluster: str | None) -> Submission:
         """The record that replaces the intent."""
         return replace(self, job_id=job_id, cluster=cluster)
 
 
-def has_token(comment: str) -> bool:
-    """Whether a job with this comment was submitted by `clusterjobs submit`."""
-    return _COMMENT in comment
+def own_record(uid: int) -> str:
+    """The name of the record of a user who may not write to that of the others."""
+    return f"submissions.{uid}.jsonl"
 
 
 def append_submission(file: BinaryIO, submission: Submission) -> None:
-    """Write a line, and fsync it. `file` is opened by `open_to_append`.
+    """Write it to its record."""
+    line = asdict(submission)
+    del line["cancelled"]
+    _append(file, line)
 
-    A truncated line, left by a full disk, is ended first.
-    """
+
+def append_refusal(file: BinaryIO, submission: Submission) -> None:
+    """Write that Slurm has refused it, so that nobody looks for its job."""
+    _append(file, {"token": submission.token, "refused": True})
+
+
+def append_cancellation(
+    file: BinaryIO, tasks: Mapping[str, Sequence[str]], is_cancelled: bool
+) -> None:
+    """Write that `cancel` cancels these tasks, or could not. `tasks`: token -> indexes."""
+    _append(file, {"cancelled": tasks, "is": is_cancelled, "time": int(time.time())})
+
+
+def _append(file: BinaryIO, line: Mapping[str, Any]) -> None:
+    """Write a line, and fsync it. A truncated line, left by a full disk, is ended first."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - 1))
     start = b"" if file.read(1) in (b"", b"\n") else b"\n"
-    left = start + json.dumps(asdict(submission)).encode() + b"\n"
+    left = start + json.dumps(line).encode() + b"\n"
     while left:  # without the file's buffer: what fails must not be written later, on closing
         left = left[os.write(file.fileno(), left) :]
     os.fsync(file.fileno())
@@ -95,16 +117,24 @@ def read_submissions(folder: pathlib.Path) -> tuple[Submission, ...]:
     Damaged lines are left out. Nothing if the file is missing, or is no regular file: another user
     may have planted it.
     """
-    try:
-        with open_regular(folder / SUBMISSIONS) as file:
-            text = file.read(MOST).decode(errors="replace")
-    except OSError:
-        return ()
     found: dict[str, Submission] = {}
-    for line in text.splitlines():
-        if one := _submission(line):
-            found[one.token] = one
-    return tuple(found.values())
+    cancelled: dict[str, set[str]] = defaultdict(set)
+    files = record_files(folder)
+    for record in files:
+        try:
+            with open_regular(record) as file:
+                text = file.read(MOST).decode(errors="replace")
+        except OSError:
+            continue
+        for line in text.splitlines():
+            _add_line(found, cancelled, line)
+    known = [replace(one, cancelled=frozenset(cancelled[one.token])) for one in found.values()]
+    return tuple(sorted(known, key=lambda one: one.time) if len(files) > 1 else known)
+
+
+def record_files(folder: pathlib.Path) -> list[pathlib.Path]:
+    """The records of a folder, which may not exist."""
+    return [folder / SUBMISSIONS, *sorted(folder.glob(_OF_USERS))]
 
 
 def needed_specs(submissions: Iterable[Submission]) -> dict[str, str]:
@@ -112,25 +142,41 @@ def needed_specs(submissions: Iterable[Submission]) -> dict[str, str]:
     return {need.job_id: need.spec for one in submissions for need in one.needs if need.spec}
 
 
-def _submission(line: str) -> Submission | None:
-    """The submission of a line; None if it is damaged."""
+def _add_line(found: dict[str, Submission], cancelled: dict[str, set[str]], line: str) -> None:
+    """Add what a line says to the submissions, or to the cancelled tasks, by their tokens; nothing
+    if it is damaged."""
     try:
         record: Any = json.loads(line)
-        job_id, cluster = record["job_id"], record.get("cluster")
-        return Submission(
-            token=_token(record["token"]),
-            job_id=None if job_id is None else int(job_id),
-            user=str(record["user"]),
-            time=int(record["time"]),
-            spec=str(record["spec"]),
-            array=bool(record["array"]),
-            points=_texts(record["points"]),
-            content=_texts(record.get("content", {})),
-            cluster=None if cluster is None else str(cluster),
-            needs=_needs(record.get("needs")),
-        )
+        if "cancelled" in record:
+            for token, tasks in record["cancelled"].items():
+                change = (
+                    cancelled[token].update if record["is"] else cancelled[token].difference_update
+                )
+                change(map(str, tasks))
+        elif "refused" in record:
+            found.pop(record["token"], None)
+        else:
+            one = _submission(record)
+            found[one.token] = one
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
-        return None
+        return
+
+
+def _submission(record: dict[str, Any]) -> Submission:
+    """Raises one of the errors above for a record that is damaged."""
+    job_id, cluster = record["job_id"], record.get("cluster")
+    return Submission(
+        token=_token(record["token"]),
+        job_id=None if job_id is None else int(job_id),
+        user=str(record["user"]),
+        time=int(record["time"]),
+        spec=str(record["spec"]),
+        array=bool(record["array"]),
+        points=_texts(record["points"]),
+        content=_texts(record.get("content", {})),
+        cluster=None if cluster is None else str(cluster),
+        needs=_needs(record.get("needs")),
+    )
 
 
 def _needs(value: Any) -> tuple[NeededJob, ...]:

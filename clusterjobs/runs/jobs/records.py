@@ -20,6 +20,17 @@ from clusterjobs.runs.jobs.folders import read_plan
 _MOST = 10**11  # seconds since 1970 of the year 5138: beyond it, a record is damaged or hostile
 NO_RECORD = "no_record"  # the reason of an attempt that began, and whose end nobody recorded
 
+# Why a job ended that could not record it, by Slurm's state. FAILED says nothing.
+OF_SLURM = {
+    "CANCELLED": "cancelled",
+    "TIMEOUT": "time_limit",
+    "DEADLINE": "deadline",
+    "NODE_FAIL": "node_failure",
+    "BOOT_FAIL": "node_failure",
+    "OUT_OF_MEMORY": "out of memory",
+    "PREEMPTED": "preempted",
+}
+
 
 @dataclass(frozen=True)
 class Attempt:
@@ -84,8 +95,10 @@ def read_folder(folder: pathlib.Path) -> Records:
     )
 
 
-def unrecorded_attempts(folder: pathlib.Path, attempts: tuple[Attempt, ...]) -> tuple[Attempt, ...]:
-    """The attempt that began last, if it has no record, or none.
+def unrecorded_attempts(
+    folder: pathlib.Path, attempts: tuple[Attempt, ...], reason: str = NO_RECORD
+) -> tuple[Attempt, ...]:
+    """The attempt that began last, if it has no record, or none. `reason`: why it ended.
 
     For a job that has ended: kill -9 of its script, or a node lost for good. Jobs with restarts
     write the number down; of others, only a first attempt is known.
@@ -95,7 +108,7 @@ def unrecorded_attempts(folder: pathlib.Path, attempts: tuple[Attempt, ...]) -> 
     recorded = max((one.number for one in attempts), default=0)
     if number <= recorded:
         return ()
-    return (Attempt(number, NO_RECORD, "", None, "", None, None),)
+    return (Attempt(number, reason, "", None, "", None, None),)
 
 
 def _end(file: pathlib.Path) -> str:

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from clusterjobs.node.job.attempt_files import read_end
 from clusterjobs.runs.jobs.folders import (
@@ -17,17 +17,23 @@ from clusterjobs.runs.jobs.folders import (
     content_of,
     digest_of,
     former_points,
-    has_token,
     point_folders,
     point_jobs,
     read_submissions,
     start_time,
 )
-from clusterjobs.runs.jobs.records import NO_RECORD, Attempt, read_attempts, unrecorded_attempts
+from clusterjobs.runs.jobs.identity import is_of_folder, is_of_submission, tasks_by_token, with_ids
+from clusterjobs.runs.jobs.records import (
+    NO_RECORD,
+    OF_SLURM,
+    Attempt,
+    read_attempts,
+    unrecorded_attempts,
+)
 from clusterjobs.runs.jobs.unstarted import why_never_started
 from clusterjobs.runs.spec_files import SpecFiles
 from clusterjobs.runs.submit.lock import sweep_folder
-from clusterjobs.slurm.queue import Queued, by_id
+from clusterjobs.slurm.queue import WAITING, Queued, by_id
 from clusterjobs.spec.load import LoadedSpec
 
 COMPLETED, RUNNING, PENDING = "completed", "running", "pending"
@@ -39,25 +45,6 @@ STATES = (
 )
 NOT_STARTED = "its job ended before it started"
 BEFORE_START = "before it started"  # of a point that was cancelled
-
-WAITING = frozenset(  # Slurm's states of a job that waits for its start, or its next one
-    ("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
-)
-
-
-class QueuedJob(Protocol):
-    """The fields of a job in the queue that `sweep_states` uses: see slurm/queue.py."""
-
-    @property
-    def state(self) -> str: ...
-    @property
-    def reason(self) -> str: ...
-    @property
-    def array_id(self) -> str: ...
-    @property
-    def array_index(self) -> str: ...
-    @property
-    def comment(self) -> str: ...
 
 
 class PointState(NamedTuple):
@@ -77,19 +64,36 @@ class PointState(NamedTuple):
 
 
 class _Task(NamedTuple):
-    """A point's job in the queue. `is_packed`: it runs several points side by side."""
+    """The task that was submitted last for a point. `array_index`: "" for a single job.
 
-    job_id: str
-    job: QueuedJob
-    is_packed: bool = False
+    `is_packed`: it runs several points side by side. `job`: in the queue, or after its end, by the
+    id `job_id`; None if Slurm does not know it.
+    """
+
+    submission: Submission
+    array_index: str
+    is_packed: bool
+    job_id: str = ""
+    job: Queued | None = None
+
+    @property
+    def is_queued(self) -> bool:
+        return self.job is not None and not self.job.has_ended
+
+    @property
+    def end(self) -> str:
+        """Why it ended, of a task that has left no record; "" if nobody knows."""
+        if self.array_index in self.submission.cancelled:
+            return CANCELLED
+        return OF_SLURM.get(self.job.state, "") if self.job else ""
 
 
 def sweep_states(
     sweep: pathlib.Path,
     points: Mapping[str, str],
     submissions: Sequence[Submission],
-    queued: Mapping[str, QueuedJob] | None,
-    ended: Mapping[str, QueuedJob] = MappingProxyType({}),
+    queued: Mapping[str, Queued] | None,
+    ended: Mapping[str, Queued] = MappingProxyType({}),
 ) -> dict[str, PointState]:
     """The state of each point. `points`: name -> content hash; "" to compare no content.
 
@@ -98,100 +102,110 @@ def sweep_states(
     jobs that Slurm still knows after their end, by id.
     """
     folders = point_folders(sweep)
-    newest = _newest_submissions(submissions)
-    tasks = _queued_tasks(submissions, queued or {})
-    cancelled = _queued_tasks(
-        submissions, {key: job for key, job in ended.items() if job.state == "CANCELLED"}
-    )
-    found = {}
+    tasks = _tasks(submissions, queued or {}, ended)
     unmet = functools.cache(why_never_started)
-    for name, content in points.items():
-        digest = digest_of(name)
-        jobs = point_jobs(folders.get(digest, ()))
-        found[name] = _state(jobs, tasks.get(digest), newest.get(digest), queued, content, unmet)
-        if found[name].reason == NOT_STARTED and _is_task_of(cancelled.get(digest), newest[digest]):
-            found[name] = found[name]._replace(state=CANCELLED, reason=BEFORE_START)
-    return found
+    look = _Look(submissions, queued, unmet)
+    return {
+        name: _state(
+            point_jobs(folders.get(digest_of(name), ())), tasks.get(digest_of(name)), content, look
+        )
+        for name, content in points.items()
+    }
 
 
 def plain_state(
     jobs: Sequence[pathlib.Path],
     submissions: Sequence[Submission],
-    queued: Mapping[str, QueuedJob] | None,
+    queued: Mapping[str, Queued] | None,
     content: str,
+    ended: Mapping[str, Queued] = MappingProxyType({}),
 ) -> PointState:
     """The state of a spec without a sweep: as that of a sweep's only point.
 
     `jobs`: the folders of its jobs, the newest last. `submissions`: its own.
     """
-    task = next(reversed(_queued_tasks(submissions, queued or {}).values()), None)
-    newest = next(reversed(_newest_submissions(submissions).values()), None)
-    return _state(jobs, task, newest, queued, content, why_never_started)
+    task = next(reversed(_tasks(submissions, queued or {}, ended).values()), None)
+    return _state(jobs, task, content, _Look(submissions, queued, why_never_started))
+
+
+class _Look(NamedTuple):
+    """What the states of all points are derived from."""
+
+    submissions: Sequence[Submission]
+    queued: Mapping[str, Queued] | None
+    unmet: Callable[[tuple[NeededJob, ...]], str]
 
 
 def _state(
-    jobs: Sequence[pathlib.Path],
-    task: _Task | None,
-    submission: Submission | None,
-    queued: Mapping[str, QueuedJob] | None,
-    content: str,
-    unmet: Callable[[tuple[NeededJob, ...]], str],
+    jobs: Sequence[pathlib.Path], task: _Task | None, content: str, look: _Look
 ) -> PointState:
-    state = _in_queue(jobs, task, queued or {}, content)
+    state = _in_queue(jobs, task, look, content)
     if state is None:
-        state = _ended(jobs, submission, content)
-        if queued is None and state.state == LOST:
+        state = _ended(jobs, task, content)
+        if state.state == LOST and task and state.reason == NOT_STARTED:
+            state = _not_started(state, task, look)
+        elif state.state == LOST and task and task.end and task.job_id in (state.job_id, ""):
+            state = state._replace(state=_of_end(task.end), reason=task.end)
+        if look.queued is None and state.state == LOST:
             state = state._replace(state=UNKNOWN, reason="")
-        elif state.reason == NOT_STARTED and submission and (why := unmet(submission.needs)):
-            state = state._replace(state=CANCELLED, reason=why)
+    return state
+
+
+def _of_end(reason: str) -> str:
+    return CANCELLED if reason == CANCELLED else FAILED
+
+
+def _not_started(state: PointState, task: _Task, look: _Look) -> PointState:
+    """Why the job of a point has left no folder."""
+    if task.end:
+        why = BEFORE_START if task.end == CANCELLED else task.end
+        return state._replace(state=_of_end(task.end), reason=why)
+    if look.queued is not None and (why := look.unmet(task.submission.needs)):
+        return state._replace(state=CANCELLED, reason=why)
     return state
 
 
 # ------------------------------------------------------------------ in the queue
 
 
-def _queued_tasks(
-    submissions: Sequence[Submission], queued: Mapping[str, QueuedJob]
+def _tasks(
+    submissions: Sequence[Submission], queued: Mapping[str, Queued], ended: Mapping[str, Queued]
 ) -> dict[str, _Task]:
-    """The jobs in the queue by the digests of their points."""
-    tasks: dict[tuple[str, str], _Task] = {}
-    commented = []
-    for job_id, job in queued.items():
-        tasks[job.array_id or job_id, job.array_index] = _Task(job_id, job)
-        if job.comment:
-            commented.append((job.array_id or job_id, job.comment))
+    """The task that was submitted last for each point, by the points' digests.
+
+    One in the queue counts more than a newer one that is not: it may still run.
+    """
+    jobs = {**ended, **queued}
+    known = with_ids(submissions, jobs.values())
+    by_token = tasks_by_token(known, jobs)
     found: dict[str, _Task] = {}
-    for one in submissions:
-        if one.job_id is not None:
-            array = str(one.job_id)
-        else:  # perhaps it was submitted, and not recorded
-            array = next((job_id for job_id, said in commented if one.comment in said), "")
+    for one in known:
+        if one.job_id is None:
+            continue  # Slurm does not have it
         for key, name in one.points.items():
             index, dot, _ = key.partition(".")
-            task = tasks.get((array, index))
-            # Another `submit` may have made it: a new cluster counts its jobs from 1, too.
-            if task and (one.comment in task.job.comment or not has_token(task.job.comment)):
-                found[digest_of(name)] = task._replace(is_packed=bool(dot))
+            job_id, job = by_token.get(one.token, {}).get(index, ("", None))
+            task = _Task(one, index, bool(dot), job_id, job)
+            before = found.get(digest_of(name))
+            if task.is_queued or before is None or not before.is_queued:
+                found[digest_of(name)] = task
     return found
 
 
-def _is_task_of(task: _Task | None, submission: Submission) -> bool:
-    return task is not None and (task.job.array_id or task.job_id) == str(submission.job_id)
-
-
 def _in_queue(
-    jobs: Sequence[pathlib.Path],
-    task: _Task | None,
-    queued: Mapping[str, QueuedJob],
-    content: str,
+    jobs: Sequence[pathlib.Path], task: _Task | None, look: _Look, content: str
 ) -> PointState | None:
     """None if no job of the point is in the queue."""
     folder = jobs[-1] if jobs else None
-    if task is None:  # submitted with plain sbatch: its points are known once it has a folder
-        running = next((job for job in reversed(jobs) if job.name in queued), None)
-        if running is None:
-            return None
-        folder, task = running, _Task(running.name, queued[running.name])
+    if task is None or task.job is None or not task.is_queued:
+        # Submitted with plain sbatch: its points are known once it has a folder.
+        queued = look.queued or {}
+        for path in reversed(jobs):
+            job = queued.get(path.name)
+            if job and is_of_folder(job, path, look.submissions):
+                state = PENDING if job.state in WAITING else RUNNING
+                return PointState(state, job.reason, path.name, path, in_queue=True)
+        return None
     state = PENDING if task.job.state in WAITING else RUNNING
     if task.is_packed and folder and folder.name == task.job_id:
         ended = _recorded(folder, content)
@@ -203,21 +217,11 @@ def _in_queue(
 # ------------------------------------------------------------------ ended
 
 
-def _newest_submissions(submissions: Iterable[Submission]) -> dict[str, Submission]:
-    """Digest -> the last submission with that point, without incomplete intents."""
-    return {
-        digest_of(name): one
-        for one in submissions
-        for name in one.points.values()
-        if one.job_id is not None
-    }
-
-
-def _ended(jobs: Sequence[pathlib.Path], submission: Submission | None, content: str) -> PointState:
+def _ended(jobs: Sequence[pathlib.Path], task: _Task | None, content: str) -> PointState:
     """The state of a point that is not in the queue."""
     folder = jobs[-1] if jobs else None
-    if submission and (folder is None or _is_older(folder, submission)):
-        return PointState(LOST, NOT_STARTED, str(submission.job_id))
+    if task and (folder is None or _is_older(folder, task.submission)):
+        return PointState(LOST, NOT_STARTED, str(task.submission.job_id))
     return PointState(MISSING) if folder is None else _recorded(folder, content)
 
 
@@ -230,8 +234,7 @@ def _recorded(folder: pathlib.Path, content: str) -> PointState:
         return PointState(COMPLETED if same else CHANGED, "", folder.name, folder, last)
     if last is None or unrecorded_attempts(folder, attempts):
         return PointState(LOST, NO_RECORD, folder.name, folder, last)
-    state = CANCELLED if last.reason == "cancelled" else FAILED
-    return PointState(state, last.reason, folder.name, folder, last)
+    return PointState(_of_end(last.reason), last.reason, folder.name, folder, last)
 
 
 def _is_older(folder: pathlib.Path, submission: Submission) -> bool:
@@ -311,10 +314,18 @@ class SweepJobs(NamedTuple):
         points = dict.fromkeys(self.points, "")
         return sweep_states(self.folder, points, submissions, queued, ended)
 
-    @property
-    def arrays(self) -> set[str]:
-        """The ids of the jobs that were submitted."""
-        return {str(one.job_id) for one in read_submissions(self.folder)}
+    def ownership(self) -> Callable[[Queued], bool]:
+        """Whether a job is one of this sweep, by what is recorded now."""
+        submissions, folders = read_submissions(self.folder), point_folders(self.folder)
+        paths = {path.name: path for jobs in folders.values() for path in point_jobs(jobs)}
+
+        def owns(job: Queued) -> bool:
+            path = paths.get(job.job_id)
+            return any(is_of_submission(job, one) for one in submissions) or (
+                path is not None and is_of_folder(job, path, submissions)
+            )
+
+        return owns
 
     def point_with_job(self, job_id: str, states: dict[str, PointState]) -> str | None:
         """The name of the point that this job runs."""

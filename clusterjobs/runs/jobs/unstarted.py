@@ -141,6 +141,18 @@ def jobs_with_unmet_needs(
     }
 
 
+def cancelled_before_start(
+    submissions: Iterable[Submission], known: Iterable[str]
+) -> dict[str, Unstarted]:
+    """The single jobs that `cancel` has cancelled and that have no folder. `known`: see above."""
+    known = set(known)
+    return {
+        str(one.job_id): Unstarted("CANCELLED", None, "cancelled before it started")
+        for one in submissions
+        if one.job_id is not None and "" in one.cancelled and str(one.job_id) not in known
+    }
+
+
 def _outputs(name: str, pattern: str) -> dict[str, pathlib.Path]:
     """The files in the folder of `pattern` that are the output of a job of that name, by its id."""
     folder, file = os.path.split(pattern)

@@ -25,7 +25,7 @@ from clusterjobs.runs.jobs.records import (
 from clusterjobs.runs.jobs.unstarted import Unstarted
 from clusterjobs.runs.status.log_end import MOST, first_traceback, last_logged_step, read_log_end
 from clusterjobs.slurm.jobs import in_words
-from clusterjobs.slurm.queue import Queued, by_id, known_jobs
+from clusterjobs.slurm.queue import WAITING, Queued, by_id, known_jobs
 
 # ------------------------------------------------------------------ queue
 # The jobs that Slurm knows, from one call of squeue, as `status` needs them.
@@ -38,9 +38,10 @@ class Queue(NamedTuple):
     queued: Mapping[str, Queued] | None
     ended: tuple[Queued, ...]
 
-    def ended_states(self, name: str) -> dict[str, str]:
-        """Id -> state of this user's jobs of that name that have ended."""
-        return {job.job_id: job.state for job in self.my_ended if job.name == name}
+    @property
+    def known(self) -> tuple[Queued, ...] | None:
+        """All jobs; None without Slurm."""
+        return None if self.queued is None else (*self.queued.values(), *self.ended)
 
     @property
     def my_queued(self) -> dict[str, Queued]:
@@ -73,7 +74,8 @@ class JobPlace(NamedTuple):
 
     `folder`: None if only Slurm knows the job; then `ended` is what it says after the job's end.
     `patterns`: see `log_patterns`. `newest_checkpoint` looks into the folder of the checkpoints, if
-    there is one. `needed_specs`: see `in_words`.
+    there is one. `needed_specs`: see `in_words`. `queued`: the job in Slurm's queue, if any.
+    `end`: why its last attempt ended, if that left no record and is known from elsewhere.
     """
 
     job_id: str
@@ -85,15 +87,17 @@ class JobPlace(NamedTuple):
     newest_checkpoint: Callable[[], str] | None = None
     ended: Queued | None = None
     needed_specs: Mapping[str, str] = {}
+    queued: Queued | None = None
+    end: str = ""
 
 
 def job_data(place: JobPlace, queue: Queue) -> JobData:
     """Everything but the traceback, which costs a look at a large part of the log."""
-    queued = (queue.queued or {}).get(place.job_id)
+    queued = place.queued
     records = read_folder(place.folder) if place.folder else Records((), (), (), ())
     attempts = records.attempts
     if queue.queued is not None and queued is None and place.folder:
-        attempts += unrecorded_attempts(place.folder, attempts)
+        attempts += unrecorded_attempts(place.folder, attempts, place.end or NO_RECORD)
     log = place.folder and place.folder / "job.log"
     if place.unstarted and not queued:
         log = place.unstarted.output or log
@@ -138,7 +142,7 @@ def log_patterns(framework: str) -> tuple[str, ...]:
 
 def waiting(queued: Queued) -> bool:
     """Whether it waits for its start, or its next one."""
-    return queued.state in state.WAITING
+    return queued.state in WAITING
 
 
 def _in_slurm(queued: Queued | None, place: JobPlace) -> Mapping[str, str]:

@@ -18,7 +18,7 @@ from clusterjobs.errors import InputError, Problem, one_problem
 from clusterjobs.node.job.attempt_files import MAX_RECORDS
 from clusterjobs.runs.jobs.folders import Submission, digest_of
 from clusterjobs.runs.jobs.records import NO_RECORD
-from clusterjobs.runs.jobs.states import FAILED, PENDING, RUNNING
+from clusterjobs.runs.jobs.states import FAILED, LOST, PENDING, RUNNING
 from clusterjobs.runs.status.job import (
     JobData,
     JobPlace,
@@ -253,7 +253,11 @@ def _point_jobs(
         if state.job_id in job_ids or name in names:
             of = sweep.sweep
             place = JobPlace(state.job_id, state.folder, of.spec, name, of.patterns)
-            yield job_data(place._replace(needed_specs=sweep.needed_specs), queue)
+            queued = (queue.queued or {}).get(state.job_id) if state.in_queue else None
+            end = "" if state.state == LOST else state.reason
+            yield job_data(
+                place._replace(needed_specs=sweep.needed_specs, queued=queued, end=end), queue
+            )
 
 
 def _report_missing(groups: Sequence[Group], job_id: str) -> None:

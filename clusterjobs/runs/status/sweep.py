@@ -106,7 +106,7 @@ class SweepData(NamedTuple):
         """One point as data. Step, metric and attempts only `with_log`: they cost reading files."""
         in_spec = known.name in self.states
         state = (self.states if in_spec else self.former_states)[known.name]
-        job = (self.queue.queued or {}).get(state.job_id)
+        job = (self.queue.queued or {}).get(state.job_id) if state.in_queue else None
         is_waiting = state.state == PENDING
         data = {
             "index": known.index,

@@ -9,19 +9,23 @@ from __future__ import annotations
 import functools
 import os
 import pathlib
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from clusterjobs.errors import InputError, Problem, one_problem
-from clusterjobs.files import open_regular
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.node.job.attempt_files import newest_checkpoint
 from clusterjobs.plugins import named_here, on_this_machine
-from clusterjobs.runs.find_specs import find_specs
+from clusterjobs.runs.find_specs import find_specs, specs_named
 from clusterjobs.runs.jobs.find import SpecJobs, jobs_of_spec
-from clusterjobs.runs.jobs.folders import JobFolder, job_folders, needed_specs
+from clusterjobs.runs.jobs.folders import (
+    JobFolder,
+    job_folders,
+    needed_specs,
+    read_submissions,
+)
+from clusterjobs.runs.jobs.identity import is_of_folder, is_of_submission
 from clusterjobs.runs.spec_files import SpecFiles
 from clusterjobs.runs.status.job import JobData, JobPlace, Queue, job_data, log_patterns
 from clusterjobs.runs.status.sweep import SweepData, folder_sweep, is_sweep_folder, spec_sweep
@@ -73,13 +77,19 @@ class Finder:
 
     def _jobs_of_spec(self, file: pathlib.Path, spec: Experiment, queue: Queue) -> Group:
         name, patterns = spec.name, log_patterns(spec.framework)
-        ended = queue.ended_states(name)
-        found = jobs_of_spec(file.name, spec, queue.queued, ended, self._folders_below)
+        found = jobs_of_spec(file.name, spec, queue.known, self._folders_below)
         newest = _checkpoint_finder(spec)
         known = JobPlace("", None, str(file), name, patterns, None, newest)
         known = known._replace(needed_specs=needed_specs(found.submissions))
         places = (
-            known._replace(job_id=one, folder=folder, unstarted=found.unstarted.get(one))
+            known._replace(
+                job_id=one,
+                folder=folder,
+                unstarted=found.unstarted.get(one),
+                queued=found.queued.get(one),
+                ended=found.ended.get(one),
+                end=found.end_of(one),
+            )
             for one, folder in found.folders.items()
         )
         return Group(str(file), tuple(job_data(place, queue) for place in places), (), found)
@@ -123,7 +133,13 @@ def _folders_in(folder: pathlib.Path) -> list[pathlib.Path]:
 
 def _all_data(folders: Iterable[JobFolder], queue: Queue) -> tuple[JobData, ...]:
     patterns = functools.cache(log_patterns)
-    return tuple(job_data(_place(one, patterns), queue) for one in folders)
+    submissions = functools.cache(read_submissions)
+    found = []
+    for one in folders:
+        job, recorded = (queue.queued or {}).get(one.job_id), submissions(one.path.parent)
+        queued = job if job and is_of_folder(job, one.path, recorded) else None
+        found.append(job_data(_place(one, patterns)._replace(queued=queued), queue))
+    return tuple(found)
 
 
 def _place(job: JobFolder, patterns: Callable[[str], tuple[str, ...]]) -> JobPlace:
@@ -152,12 +168,6 @@ def _checkpoint_finder(spec: Experiment) -> Callable[[], str] | None:
 # shown with what Slurm says of it.
 
 
-_NAME = re.compile(r"(?m)^name[ \t]*:[ \t]*(.*?)[ \t]*(?:#.*)?$")
-_EXTENDS = re.compile(r"(?m)^extends[ \t]*:")
-_MOST_FILES = 1000  # of one folder that are looked at
-_MOST_BYTES = 1 << 20
-
-
 def my_groups(finder: Finder, queue: Queue) -> Iterator[Group]:
     """The jobs of each spec that is found, then the others."""
     ended = by_id(queue.my_ended)
@@ -168,13 +178,18 @@ def my_groups(finder: Finder, queue: Queue) -> Iterator[Group]:
             group = finder.spec(spec)(queue)
         except InputError:
             continue  # its jobs are shown without it
-        jobs = tuple(job for job in group.jobs if job["job_id"] in mine.keys() - shown)
+        own = group.found and {*group.found.queued, *group.found.ended}
+        jobs = tuple(job for job in group.jobs if job["job_id"] in (own or ()))
         of_sweeps = {job_id for sweep in group.sweeps for job_id in _tasks(sweep, mine)}
         shown |= {job["job_id"] for job in jobs} | of_sweeps
         if jobs or of_sweeps:
             yield group._replace(jobs=jobs)
     others = [
-        JobPlace(job_id, None, "", job.name, ended=ended.get(job_id))
+        JobPlace(
+            *(job_id, None, "", job.name),
+            ended=ended.get(job_id),
+            queued=queue.my_queued.get(job_id),
+        )
         for job_id, job in sorted(mine.items(), key=lambda one: [int(n) for n in one[0].split("_")])
         if job_id not in shown
     ]
@@ -185,9 +200,12 @@ def my_groups(finder: Finder, queue: Queue) -> Iterator[Group]:
 
 def _tasks(sweep: SweepData, mine: Mapping[str, Queued]) -> set[str]:
     """The ids of those jobs that are tasks of the sweep."""
-    arrays = {str(one.job_id) for one in sweep.sweep.submissions}
-    newest = {state.job_id for state in sweep.all_states.values()}
-    return {job_id for job_id, job in mine.items() if job.array_id in arrays or job_id in newest}
+    live = {state.job_id for state in sweep.all_states.values() if state.in_queue}
+    return {
+        job_id
+        for job_id, job in mine.items()
+        if job_id in live or any(is_of_submission(job, one) for one in sweep.sweep.submissions)
+    }
 
 
 def _specs(jobs: Iterable[Queued]) -> Iterator[pathlib.Path]:
@@ -196,22 +214,4 @@ def _specs(jobs: Iterable[Queued]) -> Iterator[pathlib.Path]:
         names[job.workdir].add(job.name)
     for folder, wanted in names.items():
         if folder:
-            yield from _specs_in(pathlib.Path(folder), wanted)
-
-
-def _specs_in(folder: pathlib.Path, names: set[str]) -> Iterator[pathlib.Path]:
-    """The files of the folder that have one of the names, or may have it from the file that they
-    extend: a quick look, before they are loaded."""
-    try:
-        found = sorted(path for path in folder.iterdir() if path.suffix in (".yaml", ".yml"))
-    except OSError:
-        return
-    for path in found[:_MOST_FILES]:
-        try:
-            with open_regular(path.resolve()) as file:
-                text = file.read(_MOST_BYTES).decode(errors="replace")
-        except (OSError, RuntimeError):
-            continue
-        own = [one.strip("'\"") for one in _NAME.findall(text)]
-        if names.intersection(own) or (not own and _EXTENDS.search(text)):
-            yield path
+            yield from specs_named(pathlib.Path(folder), wanted)

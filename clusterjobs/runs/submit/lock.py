@@ -1,4 +1,4 @@
-"""The lock of a sweep: only one `submit` at a time decides what is missing, on all machines.
+"""The lock of a record of submissions: only one `submit` at a time decides what is missing.
 
 Two locks are taken. `flock` on submissions.jsonl: the kernel releases it when its last holder ends,
 and sbatch inherits it, so that a killed `submit` still holds it until its sbatch has ended. Where
@@ -25,7 +25,7 @@ from clusterjobs.files import open_regular
 from clusterjobs.plugins import local_cluster, on_this_machine
 from clusterjobs.runs.jobs import folders as submissions
 from clusterjobs.runs.jobs.find import logs_folder
-from clusterjobs.runs.jobs.folders import SUBMISSIONS
+from clusterjobs.runs.jobs.folders import SUBMISSIONS, own_record
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.text import Text, show
 
@@ -107,26 +107,34 @@ def _is_shared(folder: pathlib.Path) -> bool:
 LOCK = "submit.lock"
 TIMEOUT = 120.0  # seconds
 _PAUSE = 0.1  # seconds between two tries
+_EMPTY = 10.0  # seconds after which nobody writes into a lock that is empty: its disk was full
 _NO_FLOCK = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
 
 
 @contextlib.contextmanager
 def submit_lock(
-    folder: pathlib.Path, say: Callable[[str], None], timeout: float = TIMEOUT
+    folder: pathlib.Path,
+    say: Callable[[str], None],
+    timeout: float = TIMEOUT,
+    own: bool = False,
 ) -> Iterator[BinaryIO]:
-    """Hold the lock of the sweep's folder; gives submissions.jsonl, opened to append.
+    """Hold the lock of the folder; gives submissions.jsonl, opened to append.
 
+    `own`: a record and a lock of this user's, where that of another user may not be written to.
     `say` prints a message while it waits. Raises InputError if another `submit` does not end.
     """
-    waiting = _Waiting(folder / LOCK, say, time.monotonic() + timeout)
-    with _open(folder / SUBMISSIONS) as file:
+    record, lock = folder / SUBMISSIONS, folder / LOCK
+    if own and record.exists() and not os.access(record, os.W_OK):
+        record, lock = folder / own_record(os.geteuid()), folder / f"{LOCK}.{os.geteuid()}"
+    waiting = _Waiting(lock, say, time.monotonic() + timeout)
+    with _open(record) as file:
         is_local = _flock(file, waiting)
-        _make_lock(folder / LOCK, waiting, may_replace=is_local)
+        _make_lock(lock, waiting, may_replace=is_local)
         try:
             yield file
         finally:
             with contextlib.suppress(OSError):
-                (folder / LOCK).unlink()
+                lock.unlink()
 
 
 class _Waiting:
@@ -139,11 +147,11 @@ class _Waiting:
     def pause(self) -> None:
         if time.monotonic() > self._end:
             raise one_problem(
-                f"{_holder(self._lock)} still holds the lock of this sweep, {self._lock}",
+                f"{_holder(self._lock)} still holds the lock of `submit`, {self._lock}",
                 hint="wait for it; if nobody is submitting now, remove that file",
             )
         if not self._said:
-            self._say(f"waiting: {_holder(self._lock)} is submitting this sweep")
+            self._say(f"waiting: {_holder(self._lock)} is submitting")
             self._said = True
         time.sleep(_PAUSE)
 
@@ -171,6 +179,8 @@ def _open(path: pathlib.Path) -> BinaryIO:
 
 def _cannot_write(path: pathlib.Path, error: OSError) -> InputError:
     hint = "check who may write there; a folder that a group shares needs chmod g+ws"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        hint = "free some space; nothing was submitted"
     return one_problem(f"cannot write {path}: {error.strerror or error}", hint=hint)
 
 
@@ -190,7 +200,11 @@ def _flock(file: BinaryIO, waiting: _Waiting) -> bool:
 
 
 def _make_lock(path: pathlib.Path, waiting: _Waiting, may_replace: bool) -> None:
-    """Create the lock file. `may_replace`: replace a lock of a dead process on this machine."""
+    """Create the lock file. `may_replace`: replace a lock of a dead process on this machine.
+
+    A lock that stays empty has no holder, whatever the machine: its disk was full.
+    """
+    end_of_empty = time.monotonic() + _EMPTY
     own = {
         "host": socket.gethostname(),
         "pid": os.getpid(),
@@ -201,16 +215,28 @@ def _make_lock(path: pathlib.Path, waiting: _Waiting, may_replace: bool) -> None
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         except FileExistsError:
-            if may_replace and _read(path).get("host") == own["host"]:
+            is_dead = may_replace and _read(path).get("host") == own["host"]
+            if is_dead or (time.monotonic() > end_of_empty and _is_empty(path)):
                 path.unlink(missing_ok=True)
             else:
                 waiting.pause()
         except OSError as error:
             raise _cannot_write(path, error) from None
         else:
-            with os.fdopen(descriptor, "w") as file:
-                json.dump(own, file)
+            try:
+                with os.fdopen(descriptor, "w") as file:
+                    json.dump(own, file)
+            except OSError as error:
+                path.unlink(missing_ok=True)  # an empty one would hold up every later `submit`
+                raise _cannot_write(path, error) from None
             return
+
+
+def _is_empty(path: pathlib.Path) -> bool:
+    try:
+        return path.lstat().st_size == 0
+    except OSError:
+        return False
 
 
 def _holder(lock: pathlib.Path) -> str:

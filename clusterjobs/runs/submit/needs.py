@@ -99,7 +99,7 @@ class _Plain:
     def submit(self, waits: tuple[WaitsFor, ...], known: KnownJobs, say: Say) -> Done:
         """Submit it, unless another user has submitted it meanwhile."""
         before = known.states[""]
-        with submit_lock(make_logs_folder(self.spec.loaded.spec), say) as record:
+        with submit_lock(make_logs_folder(self.spec.loaded.spec), say, own=True) as record:
             submissions = read_own_submissions(self.spec)
             now = known_jobs_of(self.spec, submissions, queued_jobs() or {}).states[""]
             if now != before and (now.in_queue or now.state == COMPLETED):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from clusterjobs.console.show import TERMINAL, Messages
+from clusterjobs.errors import InputError, one_problem
 from clusterjobs.runs.run import Run
 from clusterjobs.runs.submit.lock import make_logs_folder, submit_lock
+from clusterjobs.runs.submit.needed_jobs import WaitsFor
 from clusterjobs.runs.submit.points import (
     Chosen,
     RunJob,
@@ -19,9 +22,9 @@ from clusterjobs.runs.submit.points import (
     chosen_now,
     submit_plain,
     submit_sweep,
+    unanswered_request,
 )
-from clusterjobs.runs.submit.sbatch import fitted_to_slurm
-from clusterjobs.runs.submit.sbatch import submit as hand_to_sbatch
+from clusterjobs.runs.submit.sbatch import Submitted, fitted_to_slurm, record_submission
 from clusterjobs.runs.write import write_outputs
 
 if TYPE_CHECKING:
@@ -72,20 +75,43 @@ def _submit_job(
     messages: Messages,
 ) -> RunSubmission:
     script, say = outputs["job.sh"], messages.say
-    if needs:
-        (waits,) = needs.submit()
-        with (
-            needs.named_if_it_fails(),
-            submit_lock(make_logs_folder(run.spec), say) as record,
-        ):
+    (waits,) = needs.submit() if needs else (WaitsFor(),)
+    with (
+        needs.named_if_it_fails() if needs else nullcontext(),
+        _record(run, options, say) as record,
+    ):
+        folder = record and pathlib.Path(record.name).parent
+        if folder and record and (earlier := unanswered_request(run, folder)):
+            record_submission(record, earlier)
+            say(f"job {earlier.job_id} is this job: an earlier submit got no answer from Slurm")
+            job = Submitted(earlier.job_id, earlier.cluster)
+        else:
             job = submit_plain(run, script, waits, record, say, options.sbatch)
-    else:
-        job = hand_to_sbatch(script, options.sbatch, os.environ)
     for one in job.notes:
         say(one)
     done = RunJob(job.job_id, job.cluster, "job.sh", "", {"": run.name}, job.notes)
     submitted(done)
     return RunSubmission(Chosen({}, (run.name,), {}), (done,))
+
+
+@contextlib.contextmanager
+def _record(
+    run: Run, options: SubmitOptions, say: Callable[[str], None]
+) -> Iterator[BinaryIO | None]:
+    """The locked record of the jobs without a sweep; None if there is no place for it here."""
+    if any(one.startswith("--test-only") for one in options.sbatch):
+        yield None
+        return
+    try:
+        folder = make_logs_folder(run.spec)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise one_problem(f"{folder} may not be written to")
+    except InputError as error:
+        say(f"the submission is not recorded: {error.problems[0].what}")
+        yield None
+        return
+    with submit_lock(folder, say, own=True) as record:
+        yield record
 
 
 def _write(run: Run, output: pathlib.Path, force: bool, messages: Messages) -> dict[str, str]:

@@ -5,19 +5,23 @@ from __future__ import annotations
 import os
 import pathlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import BinaryIO, NamedTuple
 
 from clusterjobs.console.show import Say, printable
 from clusterjobs.errors import InputError, Problem, counted, one_problem
 from clusterjobs.runs.jobs.choose import points_matching
+from clusterjobs.runs.jobs.find import submissions_of
 from clusterjobs.runs.jobs.folders import (
     Submission,
     digest_of,
     former_points,
-    has_token,
+    job_folders,
     read_submissions,
+    start_time,
 )
+from clusterjobs.runs.jobs.identity import token_of, with_ids
 from clusterjobs.runs.jobs.states import PointState, Wanted, points_to_submit, sweep_states
 from clusterjobs.runs.run import PointTask, Run, RunScript
 from clusterjobs.runs.submit.lock import (
@@ -32,6 +36,7 @@ from clusterjobs.runs.submit.sbatch import (
     Limits,
     Submitted,
     new_intent,
+    settled_jobs,
     slurm_limits,
     submit_recorded,
 )
@@ -61,7 +66,9 @@ class Seen(NamedTuple):
 
 def look(folder: pathlib.Path) -> Seen:
     """Look at the sweep's folder, and then at Slurm."""
-    submissions, known = read_submissions(folder), known_jobs()
+    submissions = read_submissions(folder)
+    has_open = any(one.job_id is None for one in submissions)
+    known = settled_jobs() if has_open else known_jobs()
     if known is None:
         return Seen(submissions, None)
     queued = by_id(job for job in known if not job.has_ended)
@@ -132,14 +139,13 @@ def _too_many(chosen: Collection[str]) -> Iterator[Problem]:
 
 
 def _by_hand(name: str, states: Mapping[str, PointState], seen: Seen) -> Iterator[Problem]:
-    """Arrays of this name in the queue that have no record, so their points are unknown."""
-    known = {str(one.job_id) for one in seen.submissions}
+    """Jobs of this name in the queue that `submit` has not submitted: their points are unknown."""
     running = {one.job_id for one in states.values() if one.in_queue}
     arrays = {
-        job.array_id
+        job.array_id or job.job_id
         for job_id, job in (seen.queued or {}).items()
-        if job.array_index and job.name == name and job.user_id == os.getuid()
-        if job.array_id not in known and not has_token(job.comment) and job_id not in running
+        if job.name == name and job.user_id == os.getuid()
+        if not token_of(job) and job_id not in running
     }
     for array in sorted(arrays, key=int):
         yield Problem(
@@ -387,19 +393,40 @@ class _Call:
         return RunJob(job.job_id, job.cluster, self.script.file, self.array, self.points, job.notes)
 
 
-# ------------------------------------------------------------------ a job of a pipeline
-# A spec without a sweep is recorded beside its jobs, too, if it needs others or they need it.
+# ------------------------------------------------------------------ without a sweep
+# A spec without a sweep is recorded beside its jobs, too: a run with one point. Each `submit` of it
+# is a job of its own, except one that repeats a `submit` that got no answer.
+
+
+def unanswered_request(run: Run, logs: pathlib.Path) -> Submission | None:
+    """The same job, if an earlier `submit` has passed it to sbatch and got no answer, and Slurm has
+    taken it; with its id."""
+    (point,) = run.points
+    name, file = point.point.name, run.inputs.spec[0]
+    own = [one for one in submissions_of(file, name, logs) if one.user == user_name()]
+    waiting = [one for one in own if one.job_id is None and one.content == {name: point.content}]
+    if not waiting:
+        return None
+    found = [one for one in with_ids(waiting, settled_jobs() or ()) if one.job_id is not None]
+    if found:
+        return found[-1]
+    recorded = {str(one.job_id) for one in own}
+    for job in job_folders(logs):  # it may have ended long ago
+        is_same = job.is_of(name, file) and job.plan.get("content") == point.content
+        if is_same and job.job_id not in recorded and start_time(job.path) >= waiting[0].time:
+            return replace(waiting[0], job_id=int(job.job_id))
+    return None
 
 
 def submit_plain(
     run: Run,
     script: str,
     waits: WaitsFor,
-    record: BinaryIO,
+    record: BinaryIO | None,
     say: Say,
     sbatch: Sequence[str] = (),
 ) -> Submitted:
-    """Submit it with a record. Raises InputError."""
+    """Submit it with a record, if there is one. Raises InputError."""
     (point,) = run.points
     name = point.point.name
     intent = new_intent(

@@ -6,6 +6,7 @@ comment.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import secrets
@@ -15,20 +16,38 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple
 
-from clusterjobs.errors import InputError, one_problem
+from clusterjobs.errors import InputError, Problem, one_problem
 from clusterjobs.runs.follow.interrupts import postponed_interrupts
-from clusterjobs.runs.jobs.folders import NeededJob, Submission, append_submission
+from clusterjobs.runs.jobs.folders import (
+    NeededJob,
+    Submission,
+    append_refusal,
+    append_submission,
+)
+from clusterjobs.runs.jobs.identity import token_of
 from clusterjobs.runs.run import Run
 from clusterjobs.runs.submit.lock import user_name
 from clusterjobs.sections.plan import Plan
+from clusterjobs.slurm.queue import Queued, known_jobs
 from clusterjobs.text import show
 
 # ------------------------------------------------------------------ submit
-# Submits a rendered script with sbatch, without variables of another job.
+# Submits a rendered script with sbatch, without variables of another job, and without those that
+# would change what was planned: sbatch takes its variables before the directives of the script.
 
 
 # Variables that locate Slurm; they do not describe a job.
-_KEPT = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT")
+_KEPT = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT", "SBATCH_DEBUG")
+# Variables for options that the script may leave open. Source: sbatch(1), input environment.
+_OPEN = {
+    "SBATCH_ACCOUNT": ("--account", "-A"),
+    "SBATCH_CLUSTERS": ("--clusters", "-M"),
+    "SBATCH_PARTITION": ("--partition", "-p"),
+    "SBATCH_QOS": ("--qos", "-q"),
+    "SBATCH_RESERVATION": ("--reservation",),
+    "SBATCH_WCKEY": ("--wckey",),
+}
+_DIRECTIVE = re.compile(r"(?m)^#SBATCH +(--[a-z-]+|-[A-Za-z])")
 _JOBS_OWN = ("SLURM_", "SLURMD_", "SRUN_", "PMI_", "PMIX_", "OMPI_", "TORCHELASTIC_")
 _RANKS_OWN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
@@ -62,7 +81,7 @@ def submit(
         done = subprocess.run(
             command,
             input=script.encode(),
-            env=clean(environment),
+            env=clean(environment, script),
             capture_output=True,
             check=False,
             pass_fds=inherited,
@@ -89,13 +108,28 @@ def _refusal(said: str, exit_code: int) -> InputError:
     return one_problem(f"sbatch refused the job: {text or f'exit code {exit_code}'}")
 
 
-def clean(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment without the variables of a job that this shell may be part of."""
+def clean(environment: Mapping[str, str], script: str) -> dict[str, str]:
+    """The environment without the variables of a job that this shell may be part of, and without
+    those that change what the script's directives say."""
+    removed = changing_variables(environment, script)
     return {
         name: value
         for name, value in environment.items()
-        if name in _KEPT or not (name.startswith(_JOBS_OWN) or name in _RANKS_OWN)
+        if name not in removed
+        and (name in _KEPT or not (name.startswith(_JOBS_OWN) or name in _RANKS_OWN))
     }
+
+
+def changing_variables(environment: Mapping[str, str], script: str) -> tuple[str, ...]:
+    """The variables by which sbatch would do something else than the script says."""
+    given = {*_DIRECTIVE.findall(script)}
+    return tuple(
+        name
+        for name in sorted(environment)
+        if name.startswith("SBATCH_")
+        and name not in _KEPT
+        and (name not in _OPEN or given.intersection(_OPEN[name]))
+    )
 
 
 def new_intent(
@@ -124,22 +158,75 @@ def submit_recorded(
     plan: Plan,
     options: Sequence[str],
     intent: Submission,
-    record: BinaryIO,
+    record: BinaryIO | None,
     say: Callable[[str], None],
 ) -> Submitted:
     """Write the intent, call sbatch, and write the job's id.
 
-    `options` of sbatch; their comment, or the plan's, is kept. Raises InputError: if the id cannot
-    be written, with the id.
+    `options` of sbatch; their comment, or the plan's, is kept. `record`: None if there is no folder
+    for it here. Raises InputError: if the id cannot be written, with the id.
     """
+    if removed := changing_variables(os.environ, script):
+        say(f"not passed on to sbatch, since the spec decides: {', '.join(removed)}")
     comment = "--comment=" + f"{_comment(plan, options)} {intent.comment}".strip()
     with postponed_interrupts(lambda: say("sbatch is running: stopping after its answer")):
-        _append(record, intent)
-        inherited = (record.fileno(),)
-        job = submit(script, (*options, comment), os.environ, inherited=inherited)
-        if job.job_id is not None:
-            _append(record, intent.with_job(job.job_id, job.cluster))
+        if record:
+            record_submission(record, intent)
+        inherited = (record.fileno(),) if record else ()
+        started = time.monotonic()
+        try:
+            job = submit(script, (*options, comment), os.environ, inherited=inherited)
+        except InputError as error:
+            job = _taken_after_all(intent, record, error, time.monotonic() - started)
+        if job.job_id is not None and record:
+            record_submission(record, intent.with_job(job.job_id, job.cluster))
     return job
+
+
+# ------------------------------------------------------------------ without an answer
+# sbatch also fails if the controller does not answer in time, and the controller may then take the
+# job nevertheless. So an error is no proof that there is no job: the queue is.
+
+
+_SLOW = 5.0  # seconds: sbatch has waited for an answer, or squeue was asked before it came
+_PAUSE = 2.0  # seconds in which a controller that answers again takes what waits for it
+_PATIENCE = 15.0  # seconds for squeue
+
+
+def _taken_after_all(
+    intent: Submission, record: BinaryIO | None, error: InputError, seconds: float
+) -> Submitted:
+    """The job, if Slurm has it although sbatch failed after `seconds`. Raises InputError."""
+    is_refused = seconds < _SLOW
+    try:
+        jobs = known_jobs(_PATIENCE) if is_refused else settled_jobs(slow=True)
+    except InputError:
+        what = "Slurm does not answer: it is not known whether it has taken the job"
+        hint = "submit again when Slurm answers: a job that it has taken is found then"
+        if not record:
+            hint = (
+                f"look for it before you submit again: squeue --me -o '%A %k' | grep {intent.token}"
+            )
+        raise InputError([*error.problems, Problem(what, hint=hint)]) from None
+    for job in jobs or ():
+        if token_of(job) == intent.token:
+            note = f"Slurm has taken the job, although {error.problems[0].what}"
+            return Submitted(int(job.array_id or job.job_id), None, (note,))
+    if is_refused and record:
+        with contextlib.suppress(OSError):  # then the next `submit` looks for the job once more
+            append_refusal(record, intent)
+    raise error
+
+
+def settled_jobs(slow: bool = False) -> tuple[Queued, ...] | None:
+    """The jobs that Slurm knows; None without Slurm. Asked twice if the controller was slow: it may
+    have answered squeue before it took the jobs that waited for it."""
+    started = time.monotonic()
+    jobs = known_jobs()
+    if slow or time.monotonic() - started > _PAUSE:
+        time.sleep(_PAUSE)
+        jobs = known_jobs()
+    return jobs
 
 
 def _comment(plan: Plan, options: Sequence[str]) -> str:
@@ -155,7 +242,8 @@ def _comment(plan: Plan, options: Sequence[str]) -> str:
     return given
 
 
-def _append(file: BinaryIO, submission: Submission) -> None:
+def record_submission(file: BinaryIO, submission: Submission) -> None:
+    """Write a line of the record. Raises InputError, with the id of a job that was submitted."""
     try:
         append_submission(file, submission)
     except OSError as error:

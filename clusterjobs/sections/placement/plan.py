@@ -156,7 +156,9 @@ def render(rendering: Rendering) -> dict[str, Any]:
     """What the block `placement` and the launchers' templates print."""
     plan = rendering.plan
     shape, per_node = plan.placement.shape, plan.placement.per_node
+    has_tasks = rendering.table is not None and rendering.table.is_array
     return {
+        "is_one_job": not has_tasks and all(one.name != "array" for one in plan.job.directives),
         "nodes": shape.nodes,
         "all_nodes": plan.placement.all_nodes,
         "nodes_in_words": ShellText(counted(plan.placement.all_nodes, "node")),

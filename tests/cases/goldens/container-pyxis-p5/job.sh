@@ -24,6 +24,7 @@ main() {
   with_timeout cd -- /fsx/code/llama && cd -- /fsx/code/llama # tried first: a dead mount would hang
 
   # ---- rendezvous: all ranks meet on the first node ------------------------------------------
+  [[ -z ${SLURM_ARRAY_JOB_ID-} ]] || fail 'planned as one job, got an array (the spec may have `sbatch: {array: 0-3}`)'
   mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
   (( ${#nodes[@]} == 2 )) || fail "planned for 2 nodes, got ${#nodes[@]}"
   export MASTER_ADDR=${nodes[0]} MASTER_PORT=$((12000 + SLURM_JOB_ID % 20000))

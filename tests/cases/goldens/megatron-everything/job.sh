@@ -30,6 +30,7 @@ main() {
     || fail 'the parameter LR is not a number'
 
   # ---- rendezvous: all ranks meet on the first node ------------------------------------------
+  [[ -z ${SLURM_ARRAY_JOB_ID-} ]] || fail 'planned as one job, got an array (the spec may have `sbatch: {array: 0-3}`)'
   mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
   (( ${#nodes[@]} == 16 )) || fail "planned for 16 nodes, got ${#nodes[@]}"
   export MASTER_ADDR=${nodes[0]} MASTER_PORT=$((12000 + SLURM_JOB_ID % 20000))
