@@ -20,7 +20,7 @@ class ShellVariable(NamedTuple):
 
     name: str
     required: bool = False
-    default: str | None = None
+    default: Value | None = None
 
 
 class DerivedValue(NamedTuple):
@@ -104,7 +104,7 @@ def literals(value: Value) -> list[str]:
     return found
 
 
-def variable(name: str, *, required: bool = False, default: str | None = None) -> Text:
+def variable(name: str, *, required: bool = False, default: Value | None = None) -> Text:
     """The value of the shell variable `name` alone."""
     return Text((ShellVariable(name, required, default),))
 
@@ -174,22 +174,55 @@ def show(value: Value | float) -> str:
     return "".join(one if isinstance(one, str) else f"${_name(one)}" for one in value.parts)
 
 
-_NODE_VARIABLE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+# ------------------------------------------------------------------ what the node expands
+#
+# In paths and in `env`: `${NAME}`, `${NAME:-default}`, and `~` at the start. `$$` stands for a
+# dollar that would be read as the start of these, or of what is refused: `$$HOME`, `$$(date)`.
+
+_VARIABLE_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_DEFAULT = rf"(?:[\w @%+=:,./^~-]|\$\{{{_VARIABLE_NAME}\}})*"
+IN_CAPITALS = r"[A-Z_][A-Z0-9_]+\b"  # a price such as $5 is no variable
+NODE_VARIABLE = re.compile(
+    rf"\$\$(?P<escaped>[{{(]|{IN_CAPITALS})"
+    rf"|\$\{{(?P<name>{_VARIABLE_NAME})(?P<given>:-(?P<default>{_DEFAULT}))?\}}"
+)
+_HOME = re.compile(r"~(?=/|\Z)")
+
+# The script or Slurm sets them in every job.
+_ALWAYS_SET = (
+    *("HOME", "USER", "PWD", "UID", "EUID"),
+    *("SLURM_JOB_ID", "SLURM_SUBMIT_DIR", "SLURMD_NODENAME"),
+)
 
 
-def expanding(value: Value, default: str | None = None) -> Value:
-    """The value with a reference for each `${NAME}`, which the node expands; `$${` gives `${`.
+def expanding(value: Value, default: str | None = None, *, may_be_unset: bool = False) -> Value:
+    """The value with a reference for each variable that the node expands.
 
-    `default`: takes the place of a variable that is unset or empty.
+    The job ends as `not_started` where a variable without a default is unset or empty, unless it
+    `may_be_unset`. `default`: takes the place of such a variable.
     """
 
-    def parts(literal: str) -> Value:
-        if "${" not in literal:
-            return literal
-        texts = _NODE_VARIABLE.split(literal)
-        names = (variable(name, default=default) if name else "${" for name in texts[1::2])
-        return joined(*itertools.chain(*itertools.zip_longest(texts[::2], names, fillvalue="")))
+    def reference(found: re.Match[str]) -> Value:
+        if found["escaped"]:
+            return f"${found['escaped']}"
+        name = found["name"]
+        if found["given"]:
+            own = expanding(found["default"], default, may_be_unset=may_be_unset)
+            return variable(name, default=own)
+        required = default is None and not may_be_unset and name not in _ALWAYS_SET
+        return variable(name, required=required, default=default)
 
+    def parts(literal: str) -> Value:
+        pieces: list[Value] = []
+        position = 0
+        for found in NODE_VARIABLE.finditer(literal):
+            pieces += (literal[position : found.start()], reference(found))
+            position = found.end()
+        return joined(*pieces, literal[position:])
+
+    first, *rest = parts_of(value) or ("",)
+    if isinstance(first, str) and _HOME.match(first):
+        value = joined(variable("HOME"), first[1:], *rest)
     return parts(value) if isinstance(value, str) else replaced(value, literal=parts)
 
 
@@ -199,8 +232,8 @@ def is_rooted(path: Value) -> bool:
 
 
 def is_absolute(path: Value) -> bool:
-    """The same for a path in which `${NAME}` has not been expanded."""
-    return is_rooted(path) or path.startswith("${")
+    """The same for a path whose variables and `~` have not been expanded."""
+    return is_rooted(path) or path.startswith(("${", "~"))
 
 
 def file_name(path: Value) -> Value:
@@ -239,5 +272,5 @@ def marked(value: object) -> str:
 def _mark(reference: Reference) -> str:
     if isinstance(reference, DerivedValue):
         return f"\0{_name(reference)}:=\0"
-    default = "" if reference.default is None else f":-{reference.default}"
+    default = "" if reference.default is None else f":-{marked(reference.default)}"
     return f"\0{reference.name}{':?' if reference.required else default}\0"

@@ -27,9 +27,6 @@ from clusterjobs.frameworks.torch_foreseen import FUSED_LOGITS, of_arguments
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
 
-# Composer needs NODE_RANK, which only its own launcher sets.
-_WITH_NODE_RANK = ("bash", "-c", 'NODE_RANK=$SLURM_NODEID exec "$@"', "rank", "python3")
-
 # Options of the launcher; after the script they would be the script's.
 _OF_THE_LAUNCHER = (
     *("nproc", "world_size", "node_rank", "base_rank", "master_addr", "master_port"),
@@ -66,17 +63,15 @@ class Composer(Framework):
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
     ) -> Program | None:
         spec = task.spec
-        by_composer = spec.launcher in (None, "composer")
         script = script_of(spec, diagnostics)
         check_parallel_arguments(spec, diagnostics)
         ranks = f"{diagnostics.describe_key(('nodes',))} and ranks_per_node"
         refuse_arguments(spec, diagnostics, dict.fromkeys(_OF_THE_LAUNCHER, ranks))
         if script is None:
             return None
-        command = (script, *arguments_of(spec))
         return Program(
-            command if by_composer else (*_WITH_NODE_RANK, *command),
-            is_python=by_composer,
+            (script, *arguments_of(spec)),
+            is_python=True,
             environment=(
                 Variable(
                     "COMPOSER_RUN_NAME",

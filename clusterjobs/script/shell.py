@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable
 
 from clusterjobs.text import Reference, ShellVariable, Text, Value, joined, parts_of, show
 
@@ -127,12 +128,15 @@ def _ansi_character(character: str) -> str:
 
 def _joined(parts: tuple[str | Reference, ...], unset: str) -> str:
     """Parts inside double quotes; control characters are put into $'...' between them."""
-    following = [*(part if isinstance(part, str) else "" for part in parts[1:]), ""]
-    inner = (
-        _in_double(part) if isinstance(part, str) else _variable(part, unset, after)
+    return f'"{_inner(parts, unset, _in_double)}"'
+
+
+def _inner(parts: tuple[str | Reference, ...], unset: str, literal: Callable[[str], str]) -> str:
+    following = [*(part if isinstance(part, str) else "" for part in parts), ""][1:]
+    return "".join(
+        literal(part) if isinstance(part, str) else _variable(part, unset, after)
         for part, after in zip(parts, following, strict=True)
     )
-    return '"' + "".join(inner) + '"'
 
 
 # Only a variable that is unset or empty makes bash expand it: the same would miss in each attempt.
@@ -151,7 +155,19 @@ def _otherwise(part: Reference, required: str, unset: str = "") -> str:
         raise UnquotedError(f"the derived value {part.name} has not been put in place")
     if part.required:
         return required
-    return unset if part.default is None else f":-{part.default}"
+    if part.default is None:
+        return unset
+    return f":-{_inner(parts_of(part.default), unset, _in_braces)}"
+
+
+def _in_braces(text: str) -> str:
+    """A default inside the braces of its variable, where bash has no quotes for other text."""
+    if not _DEFAULT.fullmatch(text):
+        raise UnquotedError(f"the default {text!r} has other characters than _@%+=:,./^~- in it")
+    return text
+
+
+_DEFAULT = re.compile(r"[\w @%+=:,./^~-]*")
 
 
 def _in_double(text: str) -> str:

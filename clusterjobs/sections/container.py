@@ -90,7 +90,7 @@ _HOST_AS_PATH = re.compile(r"(?:docker://)?[\w-]+(?:\.[\w-]+)+(?::\d+)?/")
 
 def _check_image(context: Context, container: WrittenContainer) -> None:
     runtime, image = container.runtime, container.image
-    is_file = image.startswith(("/", "${")) and runtime not in ("docker", "shifter")
+    is_file = is_absolute(image) and runtime not in ("docker", "shifter")
     is_name = bool(_FORMS[runtime].fullmatch(image))
     if runtime == "pyxis" and _HOST_AS_PATH.match(image):
         is_name = False  # enroot would search nvcr.io/nvidia/pytorch on Docker Hub

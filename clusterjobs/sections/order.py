@@ -11,7 +11,7 @@ from clusterjobs.sections.checkpoints import render as render_checkpoints
 from clusterjobs.sections.container import plan as plan_container
 from clusterjobs.sections.container import render as render_container
 from clusterjobs.sections.context import Context
-from clusterjobs.sections.environment.checks import check_literal_words
+from clusterjobs.sections.environment.checks import check_arguments, check_paths
 from clusterjobs.sections.environment.plan import check_secrets
 from clusterjobs.sections.environment.plan import plan as plan_environment
 from clusterjobs.sections.environment.plan import render as render_environment
@@ -70,7 +70,7 @@ SECTIONS = (
     Section("staging", plan_staging, render_staging),
     Section("checkpoints", plan_checkpoints, render_checkpoints),
     Section("preflight", plan_preflight, render_preflight),
-    Section("environment", plan_environment, render_environment),
+    Section("environment", plan_environment, render_environment, (check_paths,)),
     Section("container", plan_container, render_container),
     Section("launch", plan_launch, render_launch),
     Section("steps", plan_steps, render_steps),
@@ -85,7 +85,7 @@ PRINTED = (
 )
 
 # Of the spec alone, before anything is planned.
-CHECKS_OF_THE_SPEC: tuple[Check, ...] = (check_parameters, check_secrets, check_literal_words)
+CHECKS_OF_THE_SPEC: tuple[Check, ...] = (check_parameters, check_secrets, check_arguments)
 # Of all sections together.
 CHECKS: tuple[Check, ...] = (
     check_hint,

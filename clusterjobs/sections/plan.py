@@ -128,7 +128,9 @@ class Environment(NamedTuple):
     patterns of variables that are not, but for PYTHON*, which the log names. `conda` and `venv`:
     None if there is none, or if the container has its own. `software_setup` and `setup`: the user's
     own lines of bash. `profile`: the fabric's file of bash that sets variables; "" if it has none.
-    `site_setup`: lines of bash of the cluster, which run first.
+    `site_setup`: lines of bash of the cluster, which run first. `again`: those of
+    `variables` that are set once more at the end, because lines of bash or modules may have changed
+    them.
     """
 
     kept_slurm: tuple[str, ...]
@@ -143,6 +145,7 @@ class Environment(NamedTuple):
     setup: tuple[str, ...]
     profile: str = ""
     site_setup: tuple[str, ...] = ()
+    again: tuple[Variable, ...] = ()
 
 
 class Files(NamedTuple):

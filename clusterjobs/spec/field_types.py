@@ -27,7 +27,7 @@ from clusterjobs.slurm.options import is_slurm_time, seconds_of
 from clusterjobs.spec.model import TEXT, Also
 from clusterjobs.spec.references import as_text
 from clusterjobs.spec.reserved_names import environment_name, parameter_name
-from clusterjobs.text import Text, Value, show, split_text
+from clusterjobs.text import Text, Value, expanding, literals, show, split_text
 
 MAX_ITEMS = 500  # of lists whose items are compared with each other
 MAX_NAME_BYTES = 200  # a file name has at most 255 bytes, and the log's name also has the job id
@@ -64,12 +64,10 @@ def literal_text(value: Any, refusal: str = _FIXED) -> str:
 
 
 def path(value: Any) -> Value:
-    """A path on the cluster. The node expands `${NAME}` in it."""
+    """A path on the cluster: text as in `expandable_text`."""
     text = scalar_text(value)
     if not text:
         raise ValueError("the path is empty: write one, or remove the key")
-    if text.startswith("~"):
-        raise ValueError("~ is not expanded: write ${HOME}")
     shown = show(text)
     if bad := first_control_character(shown):
         raise ValueError(f"the path contains {bad}: remove it")
@@ -79,6 +77,21 @@ def path(value: Any) -> Value:
         raise ValueError(f"a path of more than {MAX_PATH_BYTES:,} bytes: shorten it")
     if any(len(part.encode()) > MAX_FILE_NAME_BYTES for part in shown.split("/")):
         raise ValueError(f"a file name of more than {MAX_FILE_NAME_BYTES} bytes: shorten it")
+    return _expandable(text)
+
+
+def expandable_text(value: Any) -> Value:
+    """Text in which the node expands `${NAME}`, `${NAME:-default}` and a leading `~`."""
+    return _expandable(scalar_text(value))
+
+
+def _expandable(text: Value) -> Value:
+    if not any(sign in show(text) for sign in "$~"):
+        return text
+    from clusterjobs.spec.shell_idioms import not_expanded  # few values have these signs
+
+    if idiom := not_expanded(text):
+        raise ValueError(f"{idiom.found} is not expanded here: {idiom.instead}")
     return text
 
 
@@ -90,7 +103,7 @@ def literal_path(value: Any, refusal: str = _FIXED) -> str:
 def search_path(value: Any) -> Value:
     """A folder that is added to PATH, where a colon separates folders."""
     text = path(value)
-    if ":" in show(text):
+    if any(":" in one for one in literals(expanding(text))):
         raise ValueError("the path contains ':', which separates PATH's folders: rename the folder")
     return text
 
@@ -253,6 +266,7 @@ def queue(value: Any) -> str:
 
 
 AnyText = Annotated[Value, PlainValidator(scalar_text)]
+ExpandableText = Annotated[Value, PlainValidator(expandable_text)]
 LiteralText = Annotated[str, BeforeValidator(literal_text)]
 Plain = Annotated[str, BeforeValidator(plain)]
 Queue = Annotated[str, BeforeValidator(queue)]

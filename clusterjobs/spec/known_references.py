@@ -14,7 +14,7 @@ from clusterjobs.errors import did_you_mean
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import known_keys
 from clusterjobs.spec.references import BadReferenceError
-from clusterjobs.spec.reserved_names import RESERVED_NAMES, is_of_the_script
+from clusterjobs.spec.reserved_names import RESERVED_NAMES, USEFUL_NAMES, is_of_the_script
 from clusterjobs.text import DerivedValue, Text, variable, variable_names
 from clusterjobs.yaml.document import Path
 
@@ -167,8 +167,6 @@ _OF_THE_JOB = {
 _OF_THE_POINT = {one: f"point_{one}" for one in ("name", "label", "index")}
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# bash sets them too, but to what a user expects.
-_USEFUL = ("PWD", "UID", "EUID")
 
 
 def job_value(name: str) -> Text:
@@ -203,7 +201,7 @@ def node_variable(name: str) -> Text:
         raise BadReferenceError(
             f"{name} never has a value: the job unsets it first", "set it under env:"
         )
-    if name not in _USEFUL and (reason := RESERVED_NAMES.get(name)):
+    if name not in USEFUL_NAMES and (reason := RESERVED_NAMES.get(name)):
         raise BadReferenceError(
             f"{name} cannot be referred to: {reason}", "write the value instead"
         )

@@ -17,7 +17,7 @@ _OF_THE_SCRIPT = re.compile(
     "alive|all_nodes|attempt|background_pids|budgets|checks|child|child_status|command"
     "|container|container_env|container_mounts|decision|dropped|during|end|excluded|exit_minutes"
     "|exit_second|export_pid|exports|fabric_profile|failed|folders|found|hostfile|hosts|inside"
-    "|interface|job|job_dir|kept|launcher|launcher_options|lifeline|limit|log_copy"
+    "|interface|job|job_dir|kept|launcher|launcher_options|lifeline|limit|line|log_before|log_copy"
     "|log_writer|lowest|min_bus_bandwidth|mounts|mpirun|name|names|newest|node|nodes|old"
     "|on_every_node|once|others|output|pending|pid|pids|point_index|point_label|point_name|port"
     "|problem|python|ranks|reason|reports|requeue|result|role|role_pids"
@@ -32,9 +32,11 @@ RESERVED_NAMES = {
     "VIRTUAL_ENV": "software.venv sets it",
     "DLTS_HOSTFILE": "the script sets it for DeepSpeed",
     **dict.fromkeys(
-        ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK"),
+        ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
         "the launcher sets it for every rank",
     ),
+    "NODE_RANK": "it differs on each node, and the script sets it for every rank",
+    "GROUP_RANK": "torchrun sets it for every rank",
     **dict.fromkeys(("MASTER_ADDR", "MASTER_PORT"), "the script sets it from Slurm's variables"),
     **dict.fromkeys(
         ("LD_PRELOAD", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "IFS", "PS4", "BASH", "UID"),
@@ -61,6 +63,9 @@ RESERVED_NAMES = {
 # preloaded library is for the training only.
 FORCED_FOR_RANKS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "LD_PRELOAD")
 FORCEABLE = (*FORCED_FOR_RANKS, "MASTER_ADDR", "MASTER_PORT")
+
+
+USEFUL_NAMES = ("PWD", "UID", "EUID")  # bash sets them too, but to what a user expects
 
 
 def is_of_the_script(name: str) -> bool:

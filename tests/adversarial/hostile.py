@@ -176,6 +176,8 @@ texts = st.one_of(
     st.sampled_from(ATTACKS),
     st.lists(pieces, max_size=3).map("".join),
 )
+# At the start, `~` and `~/` are expanded, and nothing else stands for them.
+texts_of_nodes = texts.map(lambda text: re.sub(r"^~(?=/|$)", "x~", text))
 names = st.one_of(st.sampled_from(("n", "gpt", "lr")), texts)
 environment_names = st.from_regex(r"H_[A-Za-z0-9_]{0,8}", fullmatch=True)
 parameter_names = st.from_regex(r"P_[A-Z0-9_]{0,6}", fullmatch=True)
@@ -255,8 +257,8 @@ def literal(text: str) -> str:
 
 
 def literal_path(text: str) -> str:
-    """How a spec says exactly `text` where `${NAME}` is expanded."""
-    return literal(text.replace("${", "$${"))
+    """How a spec says exactly `text` where `${NAME}` is expanded; a `~` at its start would be."""
+    return literal(re.sub(r"\$(?=[{(]|[A-Z_][A-Z0-9_]+\b)", "$$", text))
 
 
 def as_data(spec: HostileSpec, stage: str, cluster: str = "small") -> dict[str, Any]:
@@ -391,9 +393,9 @@ def hostile_specs(draw: st.DrawFn) -> HostileSpec:
         logs=draw(components),
         checkpoints=draw(components),
         venv=draw(components) if draw(maybe) else None,
-        script=draw(texts).lstrip("/"),  # it is made, below the stage
+        script=draw(texts).lstrip("/").replace("~", "-~"),  # it is made, below the stage
         args=draw(arguments),
-        env=draw(st.dictionaries(environment_names, texts, max_size=8)),
+        env=draw(st.dictionaries(environment_names, texts_of_nodes, max_size=8)),
         sbatch=draw(st.dictionaries(st.sampled_from(_OPTIONS), texts, max_size=4)),
         srun=draw(st.dictionaries(st.sampled_from(_OPTIONS), texts, max_size=3)),
         parameters=parameters,
@@ -406,10 +408,10 @@ def hostile_specs(draw: st.DrawFn) -> HostileSpec:
         prefix=draw(step),
         ds_config=draw(st.dictionaries(texts, json_values, max_size=3)),
         modules=draw(st.lists(texts, max_size=2).map(tuple)) if draw(maybe) else (),
-        conda=draw(texts) if draw(maybe) else None,
+        conda=draw(texts_of_nodes) if draw(maybe) else None,
         secret_words=draw(step),
         # A $ or { that touches a variable would belong to it.
-        around=(draw(texts).rstrip("${"), draw(texts)),
+        around=(draw(texts_of_nodes).rstrip("${"), draw(texts)),
         outer=draw(texts),
         launcher=draw(st.sampled_from(("srun", "srun", "torchrun", "deepspeed"))),
     )

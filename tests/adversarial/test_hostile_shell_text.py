@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 
 import pytest
@@ -60,7 +61,20 @@ def test_every_attack_around_a_variable() -> None:
         ("${V", "${V"),
         ("${}", "${}"),
         ("${1}", "${1}"),
-        ("${V:-x}", "${V:-x}"),
+        ("${V:-x}", "v"),
+        ("${W:-x}", "x"),
+        ("a${W:-}b", "ab"),
+        ("${W:-/a b:~-%^@+=,.}", "/a b:~-%^@+=,."),
+        ("${W:-${V}}", "v"),
+        ("${W:-~/x}", "/home/v/x"),
+        ("~/x", "/home/v/x"),
+        ("~", "/home/v"),
+        ("a~/x", "a~/x"),
+        ("~x/y", "~x/y"),
+        ("$$V1 $$(x) $$1 $${V:-x}", "$V1 $(x) $$1 ${V:-x}"),
+        ("${W:-$(touch owned)}", "${W:-$(touch owned)}"),
+        ("${W:-`touch owned`}", "${W:-`touch owned`}"),
+        ('${W:-"}', '${W:-"}'),
         ("$(x)${V}`x`", "$(x)v`x`"),
         ("${V}é", "vé"),
         ("${V}[0]", "v[0]"),
@@ -68,8 +82,11 @@ def test_every_attack_around_a_variable() -> None:
         ("\\${V}", "\\v"),
     ],
 )
-def test_only_a_plain_name_in_braces_expands(text: str, expected: str) -> None:
-    assert in_bash(f"V=v\nprintf '%s\\0' {shell.quote(expanding(text))}\n") == [expected]
+def test_only_names_with_plain_defaults_and_the_home_folder_expand(
+    text: str, expected: str
+) -> None:
+    word = shell.quote(expanding(text))
+    assert in_bash(f"V=v HOME=/home/v\nprintf '%s\\0' {word}\n") == [expected]
 
 
 @pytest.mark.parametrize("body", ["END", "END\nEND_", "x\nEND\ny\nEND_\nEND__", "", "\\", "$(x)"])
@@ -77,6 +94,16 @@ def test_no_line_of_a_file_ends_its_here_document(body: str) -> None:
     word = shell.heredoc_word(body)
     text = f"mapfile -d '' a <<'{word}'\n{shell.verbatim(body)}\n{word}\nprintf '%s\\0' \"$a\"\n"
     assert in_bash(text) == [body + "\n"]
+
+
+@settings(settings.get_profile("adversarial"), max_examples=100)
+@given(st.lists(texts, min_size=1, max_size=20))
+def test_a_default_is_refused_or_arrives(defaults: list[str]) -> None:
+    words = {}
+    for text in (*defaults, "/a b:~-%^@+=,."):
+        with contextlib.suppress(UnquotedError):
+            words[text] = shell.quote(variable("W", default=text))
+    assert in_bash(f"printf '%s\\0' {' '.join(words.values())}\n") == list(words)
 
 
 def test_what_nobody_quoted_is_not_printed() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import json
+import re
 import unicodedata
 from collections.abc import Iterator
 from typing import Any
@@ -139,13 +140,19 @@ def _may_be_refused(path: Path, data: dict[str, Any]) -> bool:
             return True  # each would hide the other's Python
         text = value if isinstance(value, str) else ""
         long = any(len(part.encode()) > 240 for part in text.split("/")) or len(text) > 1000
-        edge = text[:1] in ("", "~", "-") or (path[-1] == "venv" and ":" in text)
-        return _controls(text) or long or edge
+        edge = text[:1] in ("", "-") or (path[-1] == "venv" and ":" in text)
+        return _controls(text) or long or edge or _has_home(text)
+    if head == "env":
+        return _has_home(value)
     if head in ("sbatch", "srun"):
         return _controls(value) or len(value.encode()) > 1024
     if head == "args":
         return path[-1] == ""
     return False
+
+
+def _has_home(text: str) -> bool:
+    return re.search(r"(?:^|[:=])~[a-z_][\w-]*/|[:=]~/", text) is not None
 
 
 def _controls(text: str) -> bool:

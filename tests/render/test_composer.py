@@ -108,7 +108,7 @@ def test_other_launchers_set_the_rank_of_the_node_too(
 ) -> None:
     (tmp_path / "train.py").write_text(PROGRAM)
     text = script(framework="composer", launcher=launcher, script="train.py", ranks_per_node=1)
-    torchrun = 'while [[ $1 == --* ]]; do shift; done; RANK=0 exec "$@"'
+    torchrun = 'while [[ $1 == --* ]]; do shift; done; RANK=0 exec python3 "$@"'
     srun = 'while [[ $1 == --* ]]; do shift; done; SLURM_NODEID=0 SLURM_PROCID=0 exec "$@"'
     stand_ins = {"srun": srun, "torchrun": torchrun}
     end = run_script(tmp_path, text, stand_ins=stand_ins, environment={"SLURM_NTASKS": "1"})

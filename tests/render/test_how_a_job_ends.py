@@ -64,6 +64,35 @@ def test_a_step_that_slurm_ended_is_no_failure(run, tmp_path: pathlib.Path, rest
     assert (end.code, end.reasons, end.recorded) == (124, ["time_limit"], [124]), end.log
 
 
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ("task 3: Exited with exit code 7", 7),
+        ("tasks 0-2,5: Exited with exit code 9", 9),
+        ("task 1: Segmentation fault (core dumped)", 139),
+        ("task 0: Aborted", 134),
+        ("task 0: Out Of Memory", 137),
+        ("task 0: Terminated", 143),
+        ("task 0: a word that we do not have", 143),
+    ],
+)
+def test_the_exit_code_is_that_of_the_rank_that_failed_first(run, said: str, code: int) -> None:
+    srun = f"""
+echo '0: srun: error: node-1: task 9: Exited with exit code 99' # a rank has printed this
+sleep 0.3
+echo 'srun: error: node-1: {said}' >&2
+echo 'srun: error: node-2: tasks 4,6-7: Exited with exit code 15' >&2
+exit 143"""
+    end = run(text_of(), stand_ins={"srun": srun})
+    assert (end.code, end.reasons, end.recorded) == (code, ["failure"], [code]), end.log
+
+
+def test_an_exit_code_of_an_earlier_attempt_is_not_taken(run) -> None:
+    first = "echo 'srun: error: node-1: task 0: Exited with exit code 7' >&2; exit 143"
+    assert run(text_of(), stand_ins={"srun": first}).recorded == [7]
+    assert run(text_of(), stand_ins={"srun": "exit 143"}).recorded[-1] == 143
+
+
 def test_a_failing_rank_gives_the_job_its_exit_code(run) -> None:
     end = run(text_of("exit 7"))
     assert (end.code, end.reasons, end.recorded) == (7, ["failure"], [7]), end.log

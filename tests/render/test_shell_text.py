@@ -93,7 +93,7 @@ def tame(text: str) -> str:
         ("a$${b}${NAME}", "a${b}value"),
         ("$NAME", "$NAME"),
         ("$(id)", "$(id)"),
-        ("${NAME:-x}", "${NAME:-x}"),
+        ("${NAME:+x}", "${NAME:+x}"),
         ("${NAME", "${NAME"),
         ("${1}", "${1}"),
         ("${NAME}_x", "value_x"),

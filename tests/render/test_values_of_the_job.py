@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
+import pytest
 from script_runs import JOB_ID, Run, run_script, script
 
 HOSTILE = "$(touch owned) 'a' \"b\" `touch owned`\n*"
@@ -75,7 +76,7 @@ def test_each_node_gets_its_own_rank_beside_hostile_values(tmp_path: pathlib.Pat
 
 
 def test_a_variable_of_the_ranks_can_hold_the_rank_of_the_node(tmp_path: pathlib.Path) -> None:
-    env = {"NODE": "of {{ job.node_rank }} ${NOWHERE}'$(touch owned)", "PLAIN": "1"}
+    env = {"NODE": "of {{ job.node_rank }} ${NOWHERE}'$$(touch owned)", "PLAIN": "1"}
     text = script(
         nodes=1, env=env, command=["bash", "-c", 'echo "<$NODE><$CLUSTERJOBS_NODE_RANK>"']
     )
@@ -87,3 +88,53 @@ def test_a_variable_of_the_ranks_can_hold_the_rank_of_the_node(tmp_path: pathlib
 
 def test_a_script_without_the_reference_has_no_trace_of_it() -> None:
     assert "CLUSTERJOBS_NODE_RANK" not in script()
+
+
+# ------------------------------------------------------------------ variables of paths and of env
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"workdir": "${DATA}/code"},
+        {"checkpoints": {"path": "${DATA}/ck"}},
+        {"command": ["true"], "software": {"source": ["${DATA}/env.sh"]}},
+        {"software": {"container": {"runtime": "apptainer", "image": "${DATA}/a.sif"}}},
+        {"software": {"venv": "${DATA}/venv"}},
+        {"data": [{"source": "${DATA}/x", "target": "/fsx/x"}]},
+        {"workdir": "${OTHER:-${DATA}}/code"},
+    ],
+)
+@pytest.mark.parametrize("given", [{}, {"DATA": ""}])
+def test_a_path_with_an_unset_variable_ends_the_job_as_not_started(
+    tmp_path: pathlib.Path, keys: dict[str, Any], given: dict[str, str]
+) -> None:
+    end = run_script(tmp_path, script(nodes=1, **{"command": ["true"], **keys}), environment=given)
+    assert "DATA: not set on this node" in end.log
+    assert end.reasons == ["not_started"]
+
+
+def test_a_path_needs_no_variable_that_has_a_default(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "code").mkdir()
+    keys = {"workdir": "${DATA:-" + str(tmp_path) + "}/code"}
+    end = run_script(tmp_path, script(nodes=1, command=["pwd"], **keys))
+    assert f"{tmp_path}/code\n" in end.log
+    assert end.code == 0
+
+
+CHANGES = ["export OMP_NUM_THREADS=1 FROM_SETUP=here OPEN=1 PYTHONPATH=/b:$PYTHONPATH"]
+
+
+def test_env_wins_over_setup_and_can_use_its_variables(tmp_path: pathlib.Path) -> None:
+    env = {"OMP_NUM_THREADS": 12, "X": "${FROM_SETUP}/x", "PYTHONPATH": "/a:${PYTHONPATH:-}"}
+    show = ["bash", "-c", 'echo "<$OMP_NUM_THREADS><$X><$OPEN><$PYTHONPATH>"']
+    for key in ({"setup": CHANGES}, {"software": {"setup": CHANGES}}):
+        end = run_script(tmp_path, script(nodes=1, command=show, env=env, **key))
+        assert "<12><here/x><1></b:/a:>" in end.log
+
+
+def test_every_rank_has_the_number_of_its_node(tmp_path: pathlib.Path) -> None:
+    text = script(nodes=1, command=["bash", "-c", 'echo "<$NODE_RANK $RANK>"'])
+    end = run_script(tmp_path, text, stand_ins={"srun": BOTH_NODES})
+    assert "<0 0>" in end.log
+    assert "<1 1>" in end.log

@@ -101,7 +101,10 @@ def test_a_derived_value_that_has_no_number_yet_cannot_be_quoted() -> None:
 def test_parts_of_paths() -> None:
     assert file_name(A_TEXT) == "b"
     assert file_name(joined("a/", variable("A"))) == variable("A")
-    assert expanding("${A}/$${B}${C}") == joined(variable("A"), "/${B}", variable("C"))
+    a, c = variable("A", required=True), variable("C", required=True)
+    assert expanding("${A}/$${B}${C}") == joined(a, "/${B}", c)
+    assert expanding("${A}${HOME}", may_be_unset=True) == joined(variable("A"), variable("HOME"))
+    assert expanding("${A:-${C}}") == variable("A", default=c)
     point = joined("/a/", variable("point_name"), variable("A"))
     assert without_points(point, "p") == joined("/a/p", variable("A"))
 

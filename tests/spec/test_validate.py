@@ -164,5 +164,5 @@ def test_a_path_alone_is_the_path_of_logs() -> None:
     assert loaded("logs: /l\n").spec.logs.path == "/l"
     logs = loaded("logs: {export: /a}\n").spec.logs
     assert (logs.path, logs.export) == ("logs", "/a")
-    problem = problem_of("logs: ~/l\n")
-    assert (problem.path, marked(problem)) == ("logs", "~/l")
+    problem = problem_of("logs: $HOME/l\n")
+    assert (problem.path, marked(problem)) == ("logs", "$HOME/l")

@@ -181,7 +181,7 @@ def _variable(value: Any) -> Any:
 class SiteVariable(SpecModel):
     """An environment variable that jobs of this cluster need, and why."""
 
-    value: field_types.LiteralText
+    value: Annotated[field_types.LiteralText, AfterValidator(field_types.expandable_text)]
     reason: Reason
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pathlib
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
@@ -23,9 +22,7 @@ from clusterjobs.runs.jobs.unstarted import (
 from clusterjobs.runs.spec_files import SpecFiles
 from clusterjobs.slurm.queue import Queued, by_id
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.text import Value, show
-
-_VARIABLE = re.compile(r"\$\{(\w+)\}")
+from clusterjobs.text import Reference, ShellVariable, Value, expanding, replaced, show
 
 
 class SpecJobs(NamedTuple):
@@ -172,10 +169,16 @@ def _numbers(job_id: str) -> tuple[int, ...]:
 def logs_folder(path: Value) -> pathlib.Path:
     """The folder of `logs` on this machine. Raises InputError if a variable in it is unset."""
     written = show(path)
-    missing = [name for name in _VARIABLE.findall(written) if name not in os.environ]
-    if missing:
-        raise one_problem(
-            f"logs is {written}, and {missing[0]} is not set here",
-            hint=f"{missing[0]}=... clusterjobs ...",
-        )
-    return on_this_machine(_VARIABLE.sub(lambda match: os.environ[match[1]], written))
+
+    def value_of(one: Reference) -> Value:
+        if found := os.environ.get(one.name):
+            return found
+        default = one.default if isinstance(one, ShellVariable) else None
+        if default is None:
+            raise one_problem(
+                f"logs is {written}, and {one.name} is not set here",
+                hint=f"{one.name}=... clusterjobs ...",
+            )
+        return replaced(default, value_of)
+
+    return on_this_machine(show(replaced(expanding(written), value_of)))

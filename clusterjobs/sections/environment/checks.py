@@ -13,7 +13,7 @@ from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.field_types import MAX_WORD_BYTES
 from clusterjobs.spec.keys.environment import Software, text_of
 from clusterjobs.spec.references import as_text
-from clusterjobs.text import Text, Value, expanding, literals, show, variable_names
+from clusterjobs.text import ShellVariable, Text, Value, expanding, references, show, variable_names
 from clusterjobs.yaml.document import Path
 
 # ------------------------------------------------------------------ inherited env
@@ -217,14 +217,47 @@ def check_references(context: Context, env: Mapping[str, Value]) -> None:
     for name, value in env.items():
         for other in variable_names(expanding(value)):
             if is_unset(other) and other not in known:
-                kept = ":".join(one for one in show(value).split(":") if f"${{{other}}}" not in one)
+                without = re.sub(rf"\$\{{{other}(?::-[^{{}}]*)?\}}", "", show(value))
+                kept = ":".join(filter(None, without.split(":")))
                 context.problem(
                     ("env", name),
-                    f"${{{other}}} is empty here: the job unsets the {other} of the calling shell",
+                    f"{other} is not set here: the job unsets the {other} of the calling shell",
                     f"write {name}: {kept}" if kept else "write the value itself",
                     warning=True,
                 )
         known.add(name)
+
+
+def check_paths(context: Context) -> None:
+    """Refuse `${NAME}` in a path if the job unsets NAME, so that it would end at once."""
+    spec, prefixes = context.spec, context.framework.reads_variables
+    for path, value in _paths(spec):
+        for one in references(expanding(value)):
+            given = one.name in spec.env or one.name in spec.parameters
+            is_needed = isinstance(one, ShellVariable) and one.required and not given
+            if is_needed and (is_unset(one.name) or one.name.startswith(prefixes)):
+                context.problem(
+                    path,
+                    f"{one.name} never has a value: the job unsets it first",
+                    "write the path itself, or use a variable of another name",
+                )
+
+
+def _paths(spec: Experiment) -> Iterator[tuple[Path, Value]]:
+    yield from ((("logs", "path"), spec.logs.path), (("logs", "copy"), spec.logs.copy_ or ""))
+    yield from ((("workdir",), spec.workdir or ""), (("script",), spec.script or ""))
+    for key in ("venv", "conda"):
+        yield ("software", key), getattr(spec.software, key) or ""
+    for index, file in enumerate(spec.software.source):
+        yield ("software", "source", index), file
+    if spec.checkpoints:
+        yield ("checkpoints", "path"), spec.checkpoints.path
+    if container := spec.software.container:
+        yield ("software", "container", "image"), container.image
+        for index, mount in enumerate(container.mounts):
+            yield ("software", "container", "mounts", index), mount.source
+    for index, data in enumerate(spec.data):
+        yield from (((("data", index, key), getattr(data, key))) for key in ("source", "target"))
 
 
 def _check_device_rdma(context: Context, path: Path) -> None:
@@ -235,30 +268,24 @@ def _check_device_rdma(context: Context, path: Path) -> None:
     context.problem(path, what, hint, warning=not aborts)
 
 
-# ------------------------------------------------------------------ unexpanded variables
+# ------------------------------------------------------------------ arguments
 
-# What a shell would expand: ${HOME}, $HOME, a leading ~/. A price such as $5 does not count.
-_SHELLS = re.compile(r"\$\{[A-Za-z_]\w*\}|\$[A-Z_][A-Z0-9_]+\b|^~/")
-_WITHOUT_BRACES = re.compile(r"(?<![\\$])\$[A-Z_][A-Z0-9_]+\b")
+# Some programs expand such text themselves, so it is passed on as it is.
+
+_SIGNS = re.compile("[$`~]")
 
 
-def check_literal_words(context: Context) -> None:
-    """Warn about text that looks like a variable, but is not expanded."""
-    for path, text in _literal_words(context.spec):
-        if found := _SHELLS.search(" ".join(literals(text))):
+def check_arguments(context: Context) -> None:
+    """Warn about arguments that look like a shell's variables and commands."""
+    found = [one for one in _arguments(context.spec) if _SIGNS.search(show(one[1]))]
+    if found:
+        from clusterjobs.spec.shell_idioms import passed_on  # most specs have none
+    for path, text in found:
+        if idiom := passed_on(text):
             context.problem(
                 path,
-                f"{found[0]} is not expanded here: only paths and env are expanded on the node",
-                "use a parameter, or set a variable under env: that the program reads",
-                warning=True,
-            )
-    for path, text in _expanded_words(context.spec):
-        if found := _WITHOUT_BRACES.search(" ".join(literals(text))):
-            name = found[0][1:]
-            context.problem(
-                path,
-                f"{found[0]} is not expanded: the node expands only ${{{name}}}",
-                f"write ${{{name}}}",
+                f"{idiom.found} is passed on as it is: no shell reads this value",
+                f"for what a shell would make of it, {idiom.instead}",
                 warning=True,
             )
 
@@ -273,33 +300,33 @@ def _is_code(before: tuple[Value, ...]) -> bool:
     return has_shell and _CODE_FOLLOWS.fullmatch(show(before[-1])) is not None
 
 
-def _literal_words(spec: Experiment) -> Iterator[tuple[Path, Value]]:
-    arguments = spec.args
-    named = arguments.items() if isinstance(arguments, dict) else enumerate(arguments)
+def _arguments(spec: Experiment) -> Iterator[tuple[Path, Value]]:
+    named = spec.args.items() if isinstance(spec.args, dict) else enumerate(spec.args)
     for key, value in named:
         texts = value if isinstance(value, tuple) else (value,)
         yield from ((("args", key), text) for text in texts if isinstance(text, (str, Text)))
-    yield from _of_command(("command",), spec.command or ())
+    for path, command in _commands(spec):
+        for number, argument in enumerate(command):
+            if not _is_code(command[:number]):
+                yield path, argument
+    for name, value in spec.env.items():  # what is not expanded there has been refused
+        if found := _BACKTICKS.search(show(text_of(value))):
+            yield ("env", name), found[0]
+    for key in ("sbatch", "srun"):
+        for name, option in getattr(spec, key).items():
+            if isinstance(option, str):
+                yield (key, name), option
+
+
+_BACKTICKS = re.compile(r"`[^`\n]+`")
+
+
+def _commands(spec: Experiment) -> Iterator[tuple[Path, tuple[Value, ...]]]:
+    yield from ((("command",), spec.command or ()), (("prefix",), spec.prefix))
+    for key in ("before", "after", "sidecars"):
+        steps = getattr(spec, key)
+        yield from (((key, index, "command"), one.command) for index, one in enumerate(steps))
     for name, role in spec.roles.items():
-        yield from _of_command(("roles", name, "command"), role.command)
-
-
-def _of_command(path: Path, command: tuple[Value, ...]) -> Iterator[tuple[Path, Value]]:
-    for number, word in enumerate(command):
-        if not _is_code(command[:number]):
-            yield path, word
-
-
-def _expanded_words(spec: Experiment) -> Iterator[tuple[Path, Value]]:
-    yield ("logs", "path"), spec.logs.path
-    yield ("logs", "copy"), spec.logs.copy_ or ""
-    for key in ("workdir", "script"):
-        yield (key,), getattr(spec, key) or ""
-    for index, file in enumerate(spec.software.source):
-        yield ("software", "source", index), file
-    for key in ("venv", "conda"):
-        yield ("software", key), getattr(spec.software, key) or ""
-    if spec.checkpoints:
-        yield ("checkpoints", "path"), spec.checkpoints.path
-    for name, value in spec.env.items():
-        yield ("env", name), text_of(value)
+        yield ("roles", name, "command"), role.command
+    for name, secret in spec.secrets.items():
+        yield ("secrets", name, "command"), secret.command or ()

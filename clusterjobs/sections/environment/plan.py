@@ -36,7 +36,7 @@ from clusterjobs.sections.environment.forced import (
 from clusterjobs.sections.plan import Environment, ModuleCall, Placement, Secret
 from clusterjobs.sections.rendering import Rendering
 from clusterjobs.spec.keys.environment import Forced, SiteValue, command_and_names, text_of
-from clusterjobs.text import expanding, joined, references, show, variable
+from clusterjobs.text import expanding, joined, references, show, variable, variable_names
 
 # ------------------------------------------------------------------ secrets
 # Secrets: values that the job reads on the node. No rendered file contains them.
@@ -75,10 +75,11 @@ def plan(context: Context) -> Environment:
     }
     check_variables(context, {name: show(value) for name, value in own.items()})
     check_references(context, own)
+    variables = tuple(_variables(context, further))
     return Environment(
         own_slurm_variables(directives),
         inherited_variables(directives, context.framework.reads_variables),
-        tuple(_variables(context, further)),
+        variables,
         tuple(
             Secret(name, one.file and folder_on_the_node(one.file), one.command or ())
             for name, one in spec.secrets.items()
@@ -91,7 +92,37 @@ def plan(context: Context) -> Environment:
         spec.setup,
         _profile(context.placement),
         context.placement.node_type.setup,
+        tuple(_again(context, variables)),
     )
+
+
+# Modules and environments of Python put their own folders in front of these.
+_SEARCH_PATHS = ("PATH", "LD_LIBRARY_PATH")
+
+
+def _again(context: Context, variables: Iterable[Variable]) -> Iterator[Variable]:
+    """The spec's own variables, if anything after them may change them: `env` wins.
+
+    Not those that extend their own value, which would be extended twice.
+    """
+    spec, software = context.spec, context.spec.software
+    changes = (software.modules, software.setup, spec.setup, context.placement.node_type.setup)
+    if not (any(changes) or software.conda):
+        return
+    own = [one for one in variables if one.name in spec.env and one.source != _OF_THE_CLUSTER]
+    for one in own:
+        if one.name in variable_names(one.value):
+            continue
+        if one.name not in _SEARCH_PATHS:
+            yield one
+        elif software.modules or software.setup or spec.setup:
+            context.problem(
+                ("env", one.name),
+                f"modules and setup: may change {one.name} after env has set it",
+                f"write {one.name}: {show(one.value)}:${{{one.name}}} to extend it, or set it in "
+                "setup:",
+                warning=True,
+            )
 
 
 def _variables_of_sections(context: Context) -> tuple[Variable, ...]:
@@ -141,13 +172,14 @@ def _variables(context: Context, further: tuple[Variable, ...]) -> Iterator[Vari
         ):  # set by the command of the ranks
             continue
         if isinstance(value, SiteValue):
-            yield Variable(name, expanding(value.value), value.reason, _OF_THE_CLUSTER, expand=True)
+            own_value = expanding(value.value, may_be_unset=True)
+            yield Variable(name, own_value, value.reason, _OF_THE_CLUSTER, expand=True)
             continue
         if isinstance(value, Forced):
             yield Variable(name, expanding(value.value), f"forced: {value.reason}")
             continue
         reason = f"env: {context.diagnostics.line_of(('env', name))}"
-        yield Variable(name, expanding(value), reason, expand=True)
+        yield Variable(name, expanding(value, may_be_unset=True), reason, expand=True)
     yield from (one for one in derived if one.append)
 
 
@@ -245,6 +277,7 @@ def render(rendering: Rendering) -> dict[str, Any]:
         "kept_slurm": _alternatives(environment.kept_slurm),
         "unset": _alternatives(environment.unset),
         "variables": [line for one in environment.variables for line in _export(one)],
+        "again": [line for one in environment.again for line in _export(one)],
         "has_token": any(TOKEN.parts[0] in references(one.value) for one in environment.variables),
         "secrets": [_secret(one) for one in environment.secrets],
         "has_modules": bool(environment.modules),

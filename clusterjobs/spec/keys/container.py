@@ -10,13 +10,14 @@ from pydantic import BeforeValidator, Field
 
 from clusterjobs.spec.field_types import (
     MAX_ITEMS,
+    expandable_text,
     first_control_character,
     literal_path,
     literal_text,
     plain,
 )
 from clusterjobs.spec.model import TEXT, Also, Key, SpecModel
-from clusterjobs.text import Text, show, split_text
+from clusterjobs.text import Text, expanding, is_absolute, literals, show, split_text
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
 
@@ -37,7 +38,7 @@ def image(value: Any) -> str:
         raise ValueError("the image contains a space: rename the file")
     if re.match(r"(?:[a-z]+://)?[^/@#]+:[^/@#]+@", text):
         raise ValueError("the image contains a password: log in with the container runtime instead")
-    return text
+    return literal_text(expandable_text(text))
 
 
 _DOCKER_HUB = ("registry-1.docker.io", "index.docker.io", "registry.hub.docker.com", "docker.io")
@@ -50,7 +51,8 @@ def spellings(image: str) -> tuple[str, ...]:
     has its name without the registry, too.
     """
     name = re.sub(r"^dockerd?://", "", image)
-    if "://" in name or image.startswith(("/", ".", "${")) or name.endswith((".sqsh", ".sif")):
+    is_file = is_absolute(image) or image.startswith(".") or image.endswith((".sqsh", ".sif"))
+    if is_file or "://" in name:
         return (image,)
     name = re.sub(r"^[^/#@]*@(?=[^/#]*[#/])", "", name, count=1)  # enroot's user@registry#image
     first, separator, rest = name.replace("#", "/", 1).partition("/")
@@ -68,13 +70,14 @@ def spellings(image: str) -> tuple[str, ...]:
 
 
 _SEPARATORS = re.compile(r'[:,"]')
+_BETWEEN_PATHS = re.compile(r":(?!-[^{}]*\})")  # not that of ${NAME:-default}
 
 
 def mount(value: Any) -> Any:
     """`source:target`, `source:target:ro` for read-only, or a mapping of the same."""
     if not isinstance(value, (str, Text)):
         return value
-    parts = split_text(value, lambda text: text.split(":"))
+    parts = split_text(value, _BETWEEN_PATHS.split)
     if len(parts) == 3 and parts[2] in ("ro", "rw"):
         return {"source": parts[0], "target": parts[1], "read_only": parts[2] == "ro"}
     if len(parts) == 1 and value.startswith("/"):
@@ -87,9 +90,9 @@ def mount(value: Any) -> Any:
 def mount_path(value: Any) -> str:
     """An absolute path that every runtime can write as a mount."""
     text = literal_path(value, f"a mount {_FIXED}")
-    if not text.startswith(("/", "${")):
+    if not is_absolute(text):
         raise ValueError("the path of a mount is relative: write an absolute one, /fsx/data")
-    if sign := _SEPARATORS.search(text):
+    if sign := _SEPARATORS.search("".join(literals(expanding(text)))):
         raise ValueError(
             f"the path of a mount contains {sign[0]!r}, a separator: rename the folder"
         )

@@ -44,7 +44,7 @@ def text_of(value: Value | Forced | SiteValue) -> Value:
 
 def _value(value: Any) -> Value | Forced:
     if not isinstance(value, dict):
-        return field_types.scalar_text(value)
+        return field_types.expandable_text(value)
     if unknown := sorted(map(str, value.keys() - {"value", "force", "reason"})):
         raise ValueError(f"unknown key {unknown[0]}: write {_EXAMPLE}")
     if value.get("force") is not True:
@@ -55,7 +55,7 @@ def _value(value: Any) -> Value | Forced:
     reason = field_types.plain(value["reason"])
     if bad := field_types.first_control_character(reason):
         raise ValueError(f"the reason contains {bad}: write it in one line")
-    return Forced(field_types.scalar_text(value["value"]), reason)
+    return Forced(field_types.expandable_text(value["value"]), reason)
 
 
 def _name(value: str) -> str:

@@ -401,7 +401,7 @@
 #SBATCH --open-mode=append
 #SBATCH --no-requeue
 
-{"name": "ds-pdsh", "spec": {"file": "spec.yaml", "sha256": "b2f76afbf0ab54f46ce70291478898316f864f3a0bb6147ed4746fa4f961ff97", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "deepspeed", "launcher": "deepspeed-pdsh", "content": "8088362b5d39e308", "derived": {"queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "batch.accumulation": 2, "ds_config.train_batch_size": 256, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "ds-pdsh", "spec": {"file": "spec.yaml", "sha256": "0b2e49f7f59df8b47ff084f0660444e9d37a688160e20fbe7d631f1940f0dac3", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "deepspeed", "launcher": "deepspeed-pdsh", "content": "b3519b634b19a0b6", "derived": {"queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "batch.accumulation": 2, "ds_config.train_batch_size": 256, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 
 # ======== accelerate-on-pcs
 # sft-mistral: 2 nodes x 8 GPUs (p4d.24xlarge), huggingface started by accelerate
@@ -1696,7 +1696,7 @@
 #SBATCH --open-mode=append
 #SBATCH --no-requeue
 
-{"name": "prompts", "spec": {"file": "spec.yaml", "sha256": "13ef0aa457dfae8f1c43d8109f06555096cd13f508f3a1ebb22bb6cde9c4d0e6", "set": []}, "clusterjobs": "0.1.0", "cluster": "small", "framework": "command", "launcher": "srun", "derived": {"launcher": "srun", "queue": "train", "instance_type": "c6i.xlarge", "gpus_per_node": 0, "ranks_per_node": 1, "world_size": 1, "ntasks_per_node": 1, "cpus_per_task": 4, "data_parallel": 1, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}, "sweep": "prompts", "point": {"name": "${point_name}", "index": ${point_index}, "values": {"env.PROMPT": "${env_prompt}", "command.6": ${command_6}, "args.1": ${args_1}}, "content": "${content}"}}
+{"name": "prompts", "spec": {"file": "spec.yaml", "sha256": "4e2d9e87b85c6cdcd3fb519558b28265e072716d7a8bb55178ae31bd38cd2751", "set": []}, "clusterjobs": "0.1.0", "cluster": "small", "framework": "command", "launcher": "srun", "derived": {"launcher": "srun", "queue": "train", "instance_type": "c6i.xlarge", "gpus_per_node": 0, "ranks_per_node": 1, "world_size": 1, "ntasks_per_node": 1, "cpus_per_task": 4, "data_parallel": 1, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}, "sweep": "prompts", "point": {"name": "${point_name}", "index": ${point_index}, "values": {"env.PROMPT": "${env_prompt}", "command.6": ${command_6}, "args.1": ${args_1}}, "content": "${content}"}}
 
 # ======== sweep-packed
 # lr: 1 node x 8 points x 1 GPU (p4d.24xlarge), torchrun started by its own launcher
@@ -2234,7 +2234,7 @@
 #SBATCH --requeue
 #SBATCH --mem=900G
 
-{"name": "every key", "spec": {"file": "spec.yaml", "sha256": "d41d4b335fec76296381d1447c05671328bd7fa5588d8716400da160b2e0e767", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "deepspeed", "launcher": "srun", "content": "378cff31b81da5e6", "derived": {"instance_type": "p4d.24xlarge", "world_size": 16, "ntasks_per_node": 4, "data_parallel": 4, "batch.accumulation": 4, "ds_config.train_batch_size": 64, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "every key", "spec": {"file": "spec.yaml", "sha256": "7f7743ce7e4353ee4d88d9daef36891480b60683b4283d4ebe7abcd89a6b99ae", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "deepspeed", "launcher": "srun", "content": "ea855f9c93318dc3", "derived": {"instance_type": "p4d.24xlarge", "world_size": 16, "ntasks_per_node": 4, "data_parallel": 4, "batch.accumulation": 4, "ds_config.train_batch_size": 64, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 
 # ======== references-of-all-kinds
 # references: 4 nodes x 8 GPUs (p4d.24xlarge), torchrun started by its own launcher

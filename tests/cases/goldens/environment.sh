@@ -36,6 +36,9 @@ END
 )"
   set -u
 
+  # The spec's env has the last word.
+  export OMPI_MCA_pml=cm
+
 # ======== array-of-commands
   # ---- environment ---------------------------------------------------------------------------
   export OMP_NUM_THREADS=4 # CPUs of one rank; by default every rank uses all
@@ -169,6 +172,10 @@ main() {
   module purge
   module load pytorch-gpu/py3/2.3.0
   set -u
+
+  # The spec's env has the last word.
+  export TRANSFORMERS_OFFLINE=1
+  export HF_DATASETS_OFFLINE=1
 
 # ======== deepspeed-without-gres
   # ---- rendezvous: all ranks meet on the first node ------------------------------------------
@@ -1140,6 +1147,15 @@ END
 )"
   set -u
 
+  # The spec's env has the last word.
+  export WANDB_PROJECT='my project'
+  export WANDB_DIR="${SLURM_SUBMIT_DIR-}/wandb"
+  export TRITON_CACHE_DIR="/tmp/triton-${USER-}"
+  export PATH_LIKE="a:${PATH-}:\${NOT_ME}:\$PLAIN"
+  export EMPTY=''
+  export DEBUG=1
+  export NCCL_DEBUG=INFO
+
 # ======== references-of-all-kinds
   # ---- environment ---------------------------------------------------------------------------
   export OMP_NUM_THREADS=12 # CPUs of one rank; by default every rank uses all
@@ -1217,7 +1233,7 @@ main() {
     cd -- "$script_folder"
   done
   set -- "${script_arguments[@]}"
-  with_timeout cd -- "$PROJECT/code" && cd -- "$PROJECT/code" # tried first: a dead mount would hang
+  with_timeout cd -- "${PROJECT:?not set on this node: ${reason:=not_started}}/code" && cd -- "${PROJECT:?not set on this node: ${reason:=not_started}}/code" # tried first: a dead mount would hang
 
   # ---- environment ---------------------------------------------------------------------------
   export OMP_NUM_THREADS=4 # CPUs of one rank; by default every rank uses all

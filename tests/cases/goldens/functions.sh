@@ -518,6 +518,7 @@ run_ranks() { # COMMAND...: in the background, since bash handles signals only b
   trap '' PIPE; local status # the other signals end the job or set `reason`: the code is not needed
   (trap '' TERM; trap - PIPE; "$@") <&0 & # Slurm sends the ranks SIGTERM too, they may be saving; <&0: keep stdin
   ranks=$!
+  local log_before; log_before=$(stat -c %s -- "$job_dir/job.log") || log_before=0
   watch_ranks &
   background_pids+=("$!")
   while status=0; wait "$ranks" || status=$?; kill -0 "$ranks" 2>/dev/null; do :; done
@@ -525,6 +526,7 @@ run_ranks() { # COMMAND...: in the background, since bash handles signals only b
   [[ -n $reason || ! -s $job_dir/watchdog.$attempt ]] || reason=$(< "$job_dir/watchdog.$attempt")
   [[ -n $reason ]] || ask_slurm_for_reason
   (( status != 0 || SECONDS < exit_second )) || reason=time_limit
+  (( status <= 128 )) || [[ -n $reason ]] || status=$(first_exit_code "$status" "$log_before")
   [[ $status == 0 && -z $reason ]] || exit "$status" # stopped ranks never count as completed
 }
 
@@ -816,6 +818,7 @@ run_ranks() { # COMMAND...: in the background, since bash handles signals only b
   trap '' PIPE; local status # the other signals end the job or set `reason`: the code is not needed
   (trap '' TERM; trap - PIPE; "$@") <&0 & # Slurm sends the ranks SIGTERM too, they may be saving; <&0: keep stdin
   ranks=$!
+  local log_before; log_before=$(stat -c %s -- "$job_dir/job.log") || log_before=0
   watch_roles &
   role_watch=$!
   background_pids+=("$role_watch")
@@ -823,6 +826,7 @@ run_ranks() { # COMMAND...: in the background, since bash handles signals only b
   trap : PIPE; ranks=''
   [[ -n $reason ]] || ask_slurm_for_reason
   [[ -n $reason ]] || fail_if_role_ended "$status"
+  (( status <= 128 )) || [[ -n $reason ]] || status=$(first_exit_code "$status" "$log_before")
   [[ $status == 0 && -z $reason ]] || exit "$status" # stopped ranks never count as completed
 }
 
@@ -980,15 +984,15 @@ run_always() { # after each attempt, however it has ended; nothing here changes 
 read_point() { # INDEX; `export -n`: sbatch's caller may have exported such a name
   point_index=$1
   case $1 in
-    #         point_name                                                                  prompt                             command_6  args_1    prompt_2                           env_prompt                           content
-    0) set -- 0000-PROMPT=it_s____date___at__hostname_,command.6=1,args.1=0.008-d3875db5  'it'\''s "$(date)" at `hostname`'  1          0.008767  'it'\''s "$(date)" at `hostname`'  'it'\''s \"$(date)\" at `hostname`'  f32f854223a57f07 ;;
-    1) set -- 0001-PROMPT=two_lines,_and____PROMPT_,command.6=2,args.1=0.008767-aaabb94a  $'two\nlines, and $${PROMPT}'      2          0.008767  $'two\nlines, and ${PROMPT}'       'two\nlines, and $${PROMPT}'         bd55139e3c4bf0aa ;;
-    2) set -- 0002-PROMPT=,command.6=10,args.1=0.008767-7ee0e17e                          ''                                 10         0.008767  ''                                 ''                                   e40037fb5d48a98e ;;
-    3) set -- 0003-PROMPT=Gr__e_aus__HOME__END,command.6=20,args.1=0.008767-9150482e      'Grüße aus $HOME; END'             20         0.008767  'Grüße aus $HOME; END'             'Gr\u00fc\u00dfe aus $HOME; END'     ba5a60024244f8b7 ;;
-    4) set -- 0004-PROMPT=it_s____date___at__hostname_,command.6=1,args.1=0.058-6c02f4e6  'it'\''s "$(date)" at `hostname`'  1          0.05866   'it'\''s "$(date)" at `hostname`'  'it'\''s \"$(date)\" at `hostname`'  e64abfc9be1b632b ;;
-    5) set -- 0005-PROMPT=two_lines,_and____PROMPT_,command.6=2,args.1=0.05866-7c33446c   $'two\nlines, and $${PROMPT}'      2          0.05866   $'two\nlines, and ${PROMPT}'       'two\nlines, and $${PROMPT}'         ccafce8582310e6c ;;
-    6) set -- 0006-PROMPT=,command.6=10,args.1=0.05866-265ea4e0                           ''                                 10         0.05866   ''                                 ''                                   afe74528178e81c0 ;;
-    7) set -- 0007-PROMPT=Gr__e_aus__HOME__END,command.6=20,args.1=0.05866-6af7a038       'Grüße aus $HOME; END'             20         0.05866   'Grüße aus $HOME; END'             'Gr\u00fc\u00dfe aus $HOME; END'     ffd7ee32ef482ff6 ;;
+    #         point_name                                                                  prompt                              command_6  args_1    prompt_2                           env_prompt                            content
+    0) set -- 0000-PROMPT=it_s_____date___at__hostname_,command.6=1,args.1=0.00-91ab29f4  'it'\''s "$$(date)" at `hostname`'  1          0.008767  'it'\''s "$(date)" at `hostname`'  'it'\''s \"$$(date)\" at `hostname`'  1bb6184fbc082cc1 ;;
+    1) set -- 0001-PROMPT=two_lines,_and____PROMPT_,command.6=2,args.1=0.008767-aaabb94a  $'two\nlines, and $${PROMPT}'       2          0.008767  $'two\nlines, and ${PROMPT}'       'two\nlines, and $${PROMPT}'          bd55139e3c4bf0aa ;;
+    2) set -- 0002-PROMPT=,command.6=10,args.1=0.008767-7ee0e17e                          ''                                  10         0.008767  ''                                 ''                                    e40037fb5d48a98e ;;
+    3) set -- 0003-PROMPT=Gr__e_aus___HOME__END,command.6=20,args.1=0.008767-f64344a3     'Grüße aus $$HOME; END'             20         0.008767  'Grüße aus $HOME; END'             'Gr\u00fc\u00dfe aus $$HOME; END'     ef5bca3e88a298c6 ;;
+    4) set -- 0004-PROMPT=it_s_____date___at__hostname_,command.6=1,args.1=0.05-07cd2034  'it'\''s "$$(date)" at `hostname`'  1          0.05866   'it'\''s "$(date)" at `hostname`'  'it'\''s \"$$(date)\" at `hostname`'  92dca6195b88b3a6 ;;
+    5) set -- 0005-PROMPT=two_lines,_and____PROMPT_,command.6=2,args.1=0.05866-7c33446c   $'two\nlines, and $${PROMPT}'       2          0.05866   $'two\nlines, and ${PROMPT}'       'two\nlines, and $${PROMPT}'          ccafce8582310e6c ;;
+    6) set -- 0006-PROMPT=,command.6=10,args.1=0.05866-265ea4e0                           ''                                  10         0.05866   ''                                 ''                                    afe74528178e81c0 ;;
+    7) set -- 0007-PROMPT=Gr__e_aus___HOME__END,command.6=20,args.1=0.05866-4eaf4fa7      'Grüße aus $$HOME; END'             20         0.05866   'Grüße aus $HOME; END'             'Gr\u00fc\u00dfe aus $$HOME; END'     9aa9aafa0b4cd853 ;;
     *) return 1 ;;
   esac
   export -n point_name=$1 prompt=$2 command_6=$3 args_1=$4 prompt_2=$5 env_prompt=$6 content=$7

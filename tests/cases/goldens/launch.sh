@@ -11,6 +11,7 @@
     --cpus-per-task=4 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=2 --nproc-per-node=2 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" --no-python "$@"' \
     node "${command[@]}"
@@ -34,6 +35,7 @@
     --cpus-per-task=4 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=1
     exec "$@"' rank "${command[@]}"
@@ -54,6 +56,7 @@
     --mpi=pmix
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
@@ -82,6 +85,7 @@
     --mpi=pmix
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=2
     exec "$@"' rank "${command[@]}"
@@ -108,6 +112,7 @@
   run_ranks "${mpirun[@]}" bash -c '
     export RANK=$OMPI_COMM_WORLD_RANK LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK
     export WORLD_SIZE=$OMPI_COMM_WORLD_SIZE LOCAL_WORLD_SIZE=8
+    export NODE_RANK=$((RANK / LOCAL_WORLD_SIZE)) # the ranks of a node follow one another
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -128,6 +133,7 @@
     --cpus-per-task=4 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=1
     exec "$@"' rank "${command[@]}"
@@ -150,6 +156,7 @@
     --cpus-per-task=4 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=1
     exec "$@"' rank "${command[@]}"
@@ -176,6 +183,7 @@
     --no-container-mount-home # packages in it would mix with the image's
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=2 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"' \
     node "${command[@]}"
@@ -197,6 +205,7 @@
     --cpus-per-task=12 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" "${container[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     [[ -x $VIRTUAL_ENV/bin/python3 ]] || { echo "no virtual environment at $VIRTUAL_ENV" >&2; exit 1; }
     export PATH="$VIRTUAL_ENV/bin:$PATH"
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
@@ -220,6 +229,7 @@
     --cpus-per-task=12 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" "${container[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     [[ -x $VIRTUAL_ENV/bin/python3 ]] || { echo "no virtual environment at $VIRTUAL_ENV" >&2; exit 1; }
     export PATH="$VIRTUAL_ENV/bin:$PATH"
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
@@ -245,6 +255,7 @@
       export "${name#CLUSTERJOBS__}=${!name}"
       unset "$name"
     done
+    export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=2 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"' \
     node "${command[@]}"
@@ -270,6 +281,7 @@
   run_ranks srun "${srun_options[@]}" "${container[@]}" bash -c '
     { cat > /dev/null; kill -KILL -1; } <&0 & # the container ends with its input
     exec < /dev/null
+    export NODE_RANK=$SLURM_NODEID
     [[ -x $VIRTUAL_ENV/bin/python3 ]] || { echo "no virtual environment at $VIRTUAL_ENV" >&2; exit 1; }
     export PATH="$VIRTUAL_ENV/bin:$PATH"
     export LD_LIBRARY_PATH=/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -341,6 +353,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=4 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"' \
     node "${command[@]}"
@@ -367,6 +380,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   # Without a host file DeepSpeed would train on one node and report no error.
   printf '%s slots=8\n' "${nodes[@]}" > "$job_dir/hostfile"
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     hostfile=$1
     shift
     exec deepspeed --hostfile="$hostfile" --no_ssh --node_rank="$SLURM_NODEID" --no_local_rank \
@@ -393,6 +407,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   # Without a host file DeepSpeed would train on one node and report no error.
   printf '%s slots=8\n' "${nodes[@]}" > "$job_dir/hostfile"
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     hostfile=$1
     shift
     exec deepspeed --hostfile="$hostfile" --no_ssh --node_rank="$SLURM_NODEID" --no_local_rank \
@@ -463,6 +478,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   # With a config file of its own, accelerate does not read the user's default_config.yaml.
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec accelerate launch --config_file="$1" \
       --num_machines=2 --num_processes=16 --machine_rank="$SLURM_NODEID" \
       --main_process_ip="$MASTER_ADDR" --main_process_port="$MASTER_PORT" \
@@ -487,6 +503,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --cpus-per-task=16 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=4
     exec "$@"' rank "${command[@]}"
@@ -507,6 +524,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --cpus-per-task=14 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
@@ -528,6 +546,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --cpus-per-task=14 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" "${container[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
@@ -579,6 +598,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --no-container-mount-home # packages in it would mix with the image's
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=8 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"' \
     node "${command[@]}"
@@ -647,6 +667,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   export CLUSTERJOBS_ATTEMPT=$attempt # the watchdog knows the ranks by it
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=16 --nproc-per-node=4 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"' \
     node "${command[@]}"
@@ -679,6 +700,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --cpus-per-task=10 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=4
     exec "$@"' rank "${command[@]}"
@@ -708,6 +730,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --environment=/capstor/g123/torchtitan.toml
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=4
     exec "$@"' rank "${command[@]}"
@@ -733,6 +756,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
       export "${name#CLUSTERJOBS__}=${!name}"
       unset "$name"
     done
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=4
     exec "$@"' rank "${command[@]}"
@@ -891,6 +915,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --no-container-mount-home # packages in it would mix with the image's
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export LD_LIBRARY_PATH=/var/lib/tcpx/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
     exec torchrun --nnodes=2 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"' \
@@ -940,6 +965,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --cpus-per-task=128 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=4 --nproc-per-node=32 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"' \
     node "${command[@]}"
@@ -997,6 +1023,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=1 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"' \
     node "${command[@]}"
@@ -1054,6 +1081,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=1
     exec "$@"' rank "${command[@]}"
@@ -1113,6 +1141,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   # Without a host file DeepSpeed would train on one node and report no error.
   printf '%s slots=4\n' "${nodes[@]}" > "$job_dir/hostfile"
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     hostfile=$1
     shift
     exec deepspeed --hostfile="$hostfile" --no_ssh --node_rank="$SLURM_NODEID" --no_local_rank \
@@ -1173,6 +1202,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --cpus-per-task=24 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
@@ -1218,6 +1248,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   export CLUSTERJOBS_ATTEMPT=$attempt # the watchdog knows the ranks by it
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=4 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"' \
     node "${command[@]}"
@@ -1264,6 +1295,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --no-container-mount-home # packages in it would mix with the image's
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
@@ -1430,6 +1462,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=2 --nproc-per-node=4 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"' \
     node "${command[@]}"
@@ -1449,6 +1482,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=1 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"' \
     node "${command[@]}"
@@ -1468,6 +1502,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --cpus-per-task=12 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
@@ -1487,6 +1522,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --hint=nomultithread # sbatch's; it binds each rank to its CPUs
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=2
     exec "$@"' rank "${command[@]}"
@@ -1506,6 +1542,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --cpus-per-task=6 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=2 --nproc-per-node=16 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"' \
     node "${command[@]}"
@@ -1525,6 +1562,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --cpus-per-task=4 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=1
     exec "$@"' rank "${command[@]}"
@@ -1566,6 +1604,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   export CLUSTERJOBS_ATTEMPT=$attempt # the watchdog knows the ranks by it
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
@@ -1591,6 +1630,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --auto-resume=1 # HyperPod restarts the ranks on healthy nodes
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=4 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"' \
     node "${command[@]}"
@@ -1624,6 +1664,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   start_role server srun "${srun_options[@]}" bash -c '
     unset NCCL_DEBUG_FILE # the preflight reads the log of the training alone
+    export NODE_RANK=$SLURM_NODEID
     exec "$@"' server env VLLM_SERVER_DEV_MODE=1 vllm serve Qwen/Qwen2.5-7B --port 8000 --tensor-parallel-size 8 --weight-transfer-config '{"backend": "nccl"}'
   wait_for_role server 8000 1800 "${all_nodes[@]:2:1}"
 
@@ -1650,6 +1691,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   export CLUSTERJOBS_ATTEMPT=$attempt # the watchdog knows the ranks by it
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=2 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"' \
     node "${command[@]}"
@@ -1701,6 +1743,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   start_role server srun "${srun_options[@]}" "${container[@]}" bash -c '
     { cat > /dev/null; kill -KILL -1; } <&0 & # the container ends with its input
     exec < /dev/null
+    export NODE_RANK=$SLURM_NODEID
     [[ -x $VIRTUAL_ENV/bin/python3 ]] || { echo "no virtual environment at $VIRTUAL_ENV" >&2; exit 1; }
     export PATH="$VIRTUAL_ENV/bin:$PATH"
     exec "$@"' server python3 -m http.server 8000 <&"$lifeline"
@@ -1833,6 +1876,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   run_ranks srun "${srun_options[@]}" bash -c '
     set -- "${@//"$CLUSTERJOBS_NODE_RANK"/$SLURM_NODEID}" # replace the placeholder in the command below
     export CLUSTERJOBS_NODE_RANK=$SLURM_NODEID
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
@@ -1856,6 +1900,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   run_ranks srun "${srun_options[@]}" bash -c '
     set -- "${@//"$CLUSTERJOBS_NODE_RANK"/$SLURM_NODEID}" # replace the placeholder in the command below
     export CLUSTERJOBS_NODE_RANK=$SLURM_NODEID
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
@@ -1872,6 +1917,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   run_ranks srun "${srun_options[@]}" bash -c '
     set -- "${@//"$CLUSTERJOBS_NODE_RANK"/$SLURM_NODEID}" # replace the placeholder in the command below
     export CLUSTERJOBS_NODE_RANK=$SLURM_NODEID
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
@@ -1889,6 +1935,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --cpu-bind=none --cpus-per-task=12
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
@@ -1909,6 +1956,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --ntasks=2 --ntasks-per-node=1 "${container[@]}" bash -c '
     { cat > /dev/null; kill -KILL -1; } <&0 & # the container ends with its input
     exec < /dev/null
+    export NODE_RANK=$SLURM_NODEID
     exec "$@"' step all_reduce_perf -b 1G -e 8G -f 2 -g 8 <&"$lifeline"
 
   step='python3 warm.py' min_bus_bandwidth=0 reports=1
@@ -1920,6 +1968,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   run_ranks srun "${srun_options[@]}" "${container[@]}" bash -c '
     { cat > /dev/null; kill -KILL -1; } <&0 & # the container ends with its input
     exec < /dev/null
+    export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=2 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" --no-python "$@"' \
     node "${command[@]}" <&"$lifeline"
@@ -1931,6 +1980,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --cpu-bind=none --cpus-per-task=96
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=2 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" --no-python "$@"' \
     node "${command[@]}"
@@ -1949,6 +1999,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     "--container-env=$container_env" --no-container-mount-home
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
@@ -1960,6 +2011,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --ntasks=1 --ntasks-per-node=1 --container-image=/fsx/images/pytorch.sqsh \
     "--container-mounts=$container_mounts" "--container-workdir=$PWD" \
     "--container-env=$container_env" --no-container-mount-home bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec "$@"' step python3 check.py
 
   # A command above, or the data, may have made these.
@@ -1969,6 +2021,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   echo 'clusterjobs: beside the training:' GPUs
   srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --label --kill-on-bad-exit=1 --wait=0 \
     --cpu-bind=none --cpus-per-task=24 --mpi=pmix --overlap bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank nvidia-smi dmon -s pucm &
@@ -1985,6 +2038,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     "--container-workdir=$PWD" "--container-env=$container_env" --no-container-mount-home
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=2 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" --no-python "$@"' \
     node "${command[@]}"
@@ -1998,6 +2052,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --ntasks=1 --ntasks-per-node=1 --container-image=/fsx/images/pytorch.sqsh \
     "--container-mounts=$container_mounts" "--container-workdir=$PWD" \
     "--container-env=$container_env" --no-container-mount-home bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec "$@"' step python3 watch.py &
   background_pids+=("$!")
 
@@ -2010,6 +2065,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --cpu-bind=none --cpus-per-task=12
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
@@ -2026,6 +2082,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --cpu-bind=none --cpus-per-task=12
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
@@ -2048,6 +2105,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --cpus-per-task=4 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=1
     exec "$@"' rank "${command[@]}"
@@ -2074,6 +2132,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     "--job-name=$point_name" # step name, used to send it signals
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=1 --nproc-per-node=1 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"' \
     node "${command[@]}"
@@ -2144,6 +2203,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   export CLUSTERJOBS_ATTEMPT=$attempt # the watchdog knows the ranks by it
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=1 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"' \
     node "${command[@]}"
@@ -2166,6 +2226,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   export CLUSTERJOBS_ATTEMPT=$attempt # the watchdog knows the ranks by it
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=2 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"' \
     node "${command[@]}"
@@ -2186,6 +2247,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   export CLUSTERJOBS_ATTEMPT=$attempt # the watchdog knows the ranks by it
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=4 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"' \
     node "${command[@]}"
@@ -2203,6 +2265,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --cpus-per-task=12 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=4
     exec "$@"' rank "${command[@]}"
@@ -2224,6 +2287,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --cpus-per-task=192 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=64 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"' \
     node "${command[@]}"
@@ -2253,6 +2317,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   export CLUSTERJOBS_ATTEMPT=$attempt # the watchdog knows the ranks by it
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=2 --nproc-per-node=2 --local-addr="$SLURMD_NODENAME" \
       --rdzv-backend=c10d --rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT" \
       --rdzv-conf="is_host=$((SLURM_NODEID == 0)),join_timeout=900" "$@"' \
@@ -2274,6 +2339,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=2 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" --no-python "$@"' \
     node "${command[@]}"
@@ -2304,6 +2370,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   export CLUSTERJOBS_ATTEMPT=$attempt # the watchdog knows the ranks by it
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=2 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"' \
     node "${command[@]}"
@@ -2333,6 +2400,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   # With a config file of its own, accelerate does not read the user's default_config.yaml.
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec accelerate launch --config_file="$1" \
       --num_machines=2 --num_processes=16 --machine_rank="$SLURM_NODEID" \
       --main_process_ip="$MASTER_ADDR" --main_process_port="$MASTER_PORT" \
@@ -2355,6 +2423,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   # With a config file of its own, accelerate does not read the user's default_config.yaml.
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec accelerate launch --config_file="$1" \
       --num_machines=2 --num_processes=4 --machine_rank="$SLURM_NODEID" \
       --main_process_ip="$MASTER_ADDR" --main_process_port="$MASTER_PORT" \
@@ -2378,6 +2447,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   # With a config file of its own, accelerate does not read the user's default_config.yaml.
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec accelerate launch --config_file="$1" \
       --num_machines=2 --num_processes=16 --machine_rank="$SLURM_NODEID" \
       --main_process_ip="$MASTER_ADDR" --main_process_port="$MASTER_PORT" \
@@ -2399,6 +2469,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --cpus-per-task=12 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
@@ -2420,6 +2491,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   export CLUSTERJOBS_ATTEMPT=$attempt # the watchdog knows the ranks by it
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
@@ -2447,6 +2519,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --cpus-per-task=12 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
@@ -2473,6 +2546,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   export CLUSTERJOBS_ATTEMPT=$attempt # the watchdog knows the ranks by it
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec composer --nproc=8 --world_size=16 --node_rank="$SLURM_NODEID" \
       --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" "$@"' \
     node "${launcher_options[@]}" "${command[@]}"
@@ -2482,8 +2556,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
 # ======== composer-torchrun
   # ---- launch: one torchrun per node starts the node's ranks ---------------------------------
   command=(
-    bash -c
-    'NODE_RANK=$SLURM_NODEID exec "$@"' rank python3 train.py config.yaml
+    train.py config.yaml
     max_duration=100ba
   )
   srun_options=(
@@ -2494,8 +2567,9 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=2 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
-      --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" --no-python "$@"' \
+      --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"' \
     node "${command[@]}"
   reason=completed
 }
@@ -2527,6 +2601,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   export CLUSTERJOBS_ATTEMPT=$attempt # the watchdog knows the ranks by it
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=4 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"' \
     node "${command[@]}"
@@ -2553,6 +2628,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --cpus-per-task=12 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
@@ -2592,6 +2668,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --cpus-per-task=6 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
@@ -2633,6 +2710,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --cpus-per-task=2 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=2
     exec "$@"' rank "${command[@]}"
@@ -2645,7 +2723,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     fairseq-hydra-train
     --config-dir /fsx/code/fairseq/examples/roberta/config/pretraining
     --config-name base
-    "++task.data=\"$DATA/wiki's bin\""
+    "++task.data=\"${DATA:?not set on this node: ${reason:=not_started}}/wiki's bin\""
     common.fp16=false
     common.bf16=true
     common.amp=false
@@ -2672,6 +2750,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=2 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" --no-python "$@"' \
     node "${command[@]}"
@@ -2693,6 +2772,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   export CLUSTERJOBS_ATTEMPT=$attempt # the watchdog knows the ranks by it
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=1
     exec "$@"' rank "${command[@]}"
@@ -2749,6 +2829,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   run_ranks "${mpirun[@]}" bash -c '
     export RANK=$OMPI_COMM_WORLD_RANK LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK
     export WORLD_SIZE=$OMPI_COMM_WORLD_SIZE LOCAL_WORLD_SIZE=8
+    export NODE_RANK=$((RANK / LOCAL_WORLD_SIZE)) # the ranks of a node follow one another
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -2826,6 +2907,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --wait=120
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=4
     exec "$@"' rank "${command[@]}"
@@ -2864,6 +2946,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   run_ranks srun "${srun_options[@]}" bash -c '
     set -- "${@//"$CLUSTERJOBS_NODE_RANK"/$SLURM_NODEID}" # replace the placeholder in the command below
     export CLUSTERJOBS_NODE_RANK=$SLURM_NODEID
+    export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=4 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" --no-python "$@"' \
     node "${command[@]}"
@@ -2887,6 +2970,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=2 --nproc-per-node=1 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" --no-python "$@"' \
     node "${command[@]}"
@@ -2909,6 +2993,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --cpus-per-task=4 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=2 --nproc-per-node=1 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"' \
     node "${command[@]}"

@@ -72,6 +72,9 @@ main() {
   VIRTUAL_ENV=/fsx/envs/megatron; export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
   [[ -x $VIRTUAL_ENV/bin/python3 ]] || fail "no virtual environment at $VIRTUAL_ENV"
 
+  # The spec's env has the last word.
+  export WANDB_PROJECT=gpt
+
   start_attempt
 
   # ---- files ---------------------------------------------------------------------------------
@@ -171,6 +174,7 @@ main() {
   )
   export CLUSTERJOBS_ATTEMPT=$attempt # the watchdog knows the ranks by it
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=16 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"' \
     node "${command[@]}"
@@ -186,6 +190,7 @@ main() {
     --cpu-bind=none --cpus-per-task=96
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=16 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" --no-python "$@"' \
     node "${command[@]}"
@@ -262,6 +267,7 @@ run_ranks() { # COMMAND...: in the background, since bash handles signals only b
   trap '' PIPE; local status # the other signals end the job or set `reason`: the code is not needed
   (trap '' TERM; trap - PIPE; "$@") <&0 & # Slurm sends the ranks SIGTERM too, they may be saving; <&0: keep stdin
   ranks=$!
+  local log_before; log_before=$(stat -c %s -- "$job_dir/job.log") || log_before=0
   watch_ranks &
   background_pids+=("$!")
   while status=0; wait "$ranks" || status=$?; kill -0 "$ranks" 2>/dev/null; do :; done
@@ -269,7 +275,28 @@ run_ranks() { # COMMAND...: in the background, since bash handles signals only b
   [[ -n $reason || ! -s $job_dir/watchdog.$attempt ]] || reason=$(< "$job_dir/watchdog.$attempt")
   [[ -n $reason ]] || ask_slurm_for_reason
   (( status != 0 || SECONDS < exit_second )) || reason=time_limit
+  (( status <= 128 )) || [[ -n $reason ]] || status=$(first_exit_code "$status" "$log_before")
   [[ $status == 0 && -z $reason ]] || exit "$status" # stopped ranks never count as completed
+}
+
+# srun ends with the highest exit code, which is that of the ranks that it killed after the first
+# failure. The first failure is what it has logged first.
+first_exit_code() { # STATUS BYTES_BEFORE
+  local line=''
+  for _ in {1..20}; do # until the log's writer has written it
+    line=$(tail -c "+$(($2 + 1))" -- "$job_dir/job.log" | tail -c 4194304 | grep -am 1 '^srun: error: .*: tasks\? [0-9,-]*: ') && break
+    sleep 0.1
+  done
+  case ${line##*: } in
+    'Exited with exit code '*) echo "${line##* }" ;;
+    'Segmentation fault'*) echo 139 ;;
+    'Aborted'*) echo 134 ;;
+    'Bus error'*) echo 135 ;;
+    'Floating point exception'*) echo 136 ;;
+    'Illegal instruction'*) echo 132 ;;
+    'Killed'* | 'Out Of Memory'*) echo 137 ;;
+    *) echo "$1" ;;
+  esac
 }
 
 # The training ends 420 s before the time limit, or a little earlier, since it takes whole minutes. If

@@ -91,6 +91,7 @@ END
     --cpus-per-task=12 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
@@ -169,10 +170,32 @@ run_ranks() { # COMMAND...: in the background, since bash handles signals only b
   trap '' PIPE; local status # the other signals end the job or set `reason`: the code is not needed
   (trap '' TERM; trap - PIPE; "$@") <&0 & # Slurm sends the ranks SIGTERM too, they may be saving; <&0: keep stdin
   ranks=$!
+  local log_before; log_before=$(stat -c %s -- "$job_dir/job.log") || log_before=0
   while status=0; wait "$ranks" || status=$?; kill -0 "$ranks" 2>/dev/null; do :; done
   trap : PIPE; ranks=''
   [[ -n $reason ]] || ask_slurm_for_reason
+  (( status <= 128 )) || [[ -n $reason ]] || status=$(first_exit_code "$status" "$log_before")
   [[ $status == 0 && -z $reason ]] || exit "$status" # stopped ranks never count as completed
+}
+
+# srun ends with the highest exit code, which is that of the ranks that it killed after the first
+# failure. The first failure is what it has logged first.
+first_exit_code() { # STATUS BYTES_BEFORE
+  local line=''
+  for _ in {1..20}; do # until the log's writer has written it
+    line=$(tail -c "+$(($2 + 1))" -- "$job_dir/job.log" | tail -c 4194304 | grep -am 1 '^srun: error: .*: tasks\? [0-9,-]*: ') && break
+    sleep 0.1
+  done
+  case ${line##*: } in
+    'Exited with exit code '*) echo "${line##* }" ;;
+    'Segmentation fault'*) echo 139 ;;
+    'Aborted'*) echo 134 ;;
+    'Bus error'*) echo 135 ;;
+    'Floating point exception'*) echo 136 ;;
+    'Illegal instruction'*) echo 132 ;;
+    'Killed'* | 'Out Of Memory'*) echo 137 ;;
+    *) echo "$1" ;;
+  esac
 }
 
 on_signal() { # NUMBER: ends the job, but after a SIGTERM by Slurm the ranks may save until its SIGKILL

@@ -1,0 +1,110 @@
+"""The table of docs/spec.md: what is expanded where. Each cell is one run of a rendered script."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from script_runs import Run, run_script, script
+
+from clusterjobs.errors import InputError
+
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "spec.md"
+PRINT = ["bash", "-c", "printf '<%s>' \"$@\"", "print"]
+ENVIRONMENT = {"NAME": "value", "HOME": "/home/me"}
+
+# The head of a column -> what a spec has, and what it becomes if it is expanded. `command` would
+# leave a trace if it ran.
+IDIOMS = {
+    "`${NAME}`": ("${NAME}", "value"),
+    "`${NAME:-default}`": ("${MISSING:-default}", "default"),
+    "`~/x`": ("~/x", "/home/me/x"),
+    "`$NAME`": ("$NAME", "value"),
+    "`$(command)`": ("$(echo ran)", "ran"),
+    "`` `command` ``": ("`echo ran`", "ran"),
+    "`{{ env.NAME }}`": ("{{ env.NAME }}", "value"),
+}
+
+
+def _argument(folder: pathlib.Path, text: str) -> Run:
+    return _run(folder, command=[*PRINT, text])
+
+
+def _variable(folder: pathlib.Path, text: str) -> Run:
+    return _run(folder, command=["bash", "-c", "printf '<%s>' \"$X\""], env={"X": text})
+
+
+def _path(folder: pathlib.Path, text: str) -> Run:
+    """A file that is missing: the message has its path."""
+    return _run(folder, command=["true"], software={"source": [text]})
+
+
+def _option(folder: pathlib.Path, text: str) -> Run:
+    return _run(folder, command=["true"], srun={"comment": text})
+
+
+def _code(folder: pathlib.Path, text: str) -> Run:
+    return _run(folder, command=["true"], setup=[f"printf '<%s>\\n' {text}"])
+
+
+def _run(folder: pathlib.Path, **keys: Any) -> Run:
+    srun = 'printf "<%s>" "$@"; while [[ $1 == --* ]]; do shift; done; exec "$@"'
+    return run_script(
+        folder, script(nodes=1, **keys), environment=ENVIRONMENT, stand_ins={"srun": srun}
+    )
+
+
+PLACES: dict[str, Callable[[pathlib.Path, str], Run]] = {
+    "paths, images, mounts": _path,
+    "`env`": _variable,
+    "`args`, `command`, `prefix`, steps, roles": _argument,
+    "`sbatch`, `srun`": _option,
+    "`setup`, `software.setup`": _code,
+}
+
+
+def _cells() -> list[Any]:
+    text = PAGE.read_text()
+    lines = text[text.index("**What is expanded**") :].split("\n\n")[1].splitlines()
+    head, _, *rows = ([cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines)
+    return [
+        pytest.param(row[0], idiom, said, id=f"{row[0]}-{idiom}")
+        for row in rows
+        for idiom, said in zip(head[1:], row[1:], strict=True)
+    ]
+
+
+def _arrived(place: str, text: str, run: Run) -> bool:
+    if place.startswith("paths"):
+        return any(f"no file {path} " in run.log for path in (text, run.folder / text))
+    if place.startswith("`sbatch`"):
+        return f"<--comment={text}>" in run.log
+    return f"<{text}>" in run.log
+
+
+@pytest.mark.parametrize(("place", "idiom", "said"), _cells())
+def test_a_cell_of_the_table(tmp_path: pathlib.Path, place: str, idiom: str, said: str) -> None:
+    written, expanded = IDIOMS[idiom]
+    if said == "refused":
+        with pytest.raises(InputError) as error:
+            PLACES[place](tmp_path, written)
+        assert all(one.hint for one in error.value.problems)
+        return
+    run = PLACES[place](tmp_path, written)
+    if said == "passed on" and place.startswith("`setup`"):
+        assert "<{{>" in run.log or "<{{" in run.log  # bash reads the braces
+        return
+    if said == "bash" and idiom == "`${NAME:-default}`":
+        expanded = "default"
+    assert _arrived(place, written if said == "passed on" else expanded, run), run.log
+    if place.startswith("`sbatch`"):
+        assert not _arrived(place, expanded, run)
+
+
+def test_the_table_has_every_place_and_idiom() -> None:
+    cells = [one.values for one in _cells()]
+    assert {place for place, _, _ in cells} == set(PLACES)
+    assert {idiom for _, idiom, _ in cells} == set(IDIOMS)
+    assert {said for *_, said in cells} == {"expanded", "refused", "passed on", "bash"}
