@@ -22,7 +22,7 @@ from clusterjobs.lab.lab import Lab, running_lab
 from clusterjobs.lab.shape import lab_spec
 from clusterjobs.sections.render import Inputs, render_script
 from clusterjobs.sections.resolve import resolve
-from clusterjobs.sites.values import load_site
+from clusterjobs.sites.folders import load_site
 from clusterjobs.spec.load import load_spec
 
 TITLE = "Launch: from the batch script's first line to the first rank's main, in the lab"

@@ -26,7 +26,7 @@ from clusterjobs.clusters.source import find_cluster
 from clusterjobs.frameworks import option_models
 from clusterjobs.sections.render import Inputs, render_script
 from clusterjobs.sections.resolve import resolve
-from clusterjobs.sites.values import load_site
+from clusterjobs.sites.folders import load_site
 from clusterjobs.spec.load import load_spec
 
 TITLE = "Throughput: from text to script, one process, one core"

@@ -16,7 +16,7 @@ from clusterjobs.runs import load as loading
 from clusterjobs.runs.run import Run as PlannedRun
 from clusterjobs.runs.write import write_outputs
 from clusterjobs.sections.plan import Plan
-from clusterjobs.sections.points.arrays import PointPlan as Point
+from clusterjobs.sections.rendering import PointPlan as Point
 from clusterjobs.sites.folders import SiteFolders, is_folder, not_writable_by_all
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from clusterjobs import resources
 from clusterjobs.clusters.parallelcluster.facts import cluster_facts
 from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.frameworks import option_models
-from clusterjobs.sections.points.arrays import PointArray, PointPlan, point_arrays
+from clusterjobs.sections.points.arrays import point_arrays
 from clusterjobs.sections.render import Inputs, render_script
+from clusterjobs.sections.rendering import PointArray, PointPlan
 from clusterjobs.sections.resolve import resolve
 from clusterjobs.spec.load import load_points
 

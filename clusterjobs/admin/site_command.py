@@ -30,13 +30,14 @@ from clusterjobs.sites.folders import (
     cluster_files,
     find_site_folders,
     is_folder,
+    load_site,
     read_text,
     site_clusters,
     site_rules,
     unreadable,
     user_folder,
 )
-from clusterjobs.sites.values import load_site, load_site_prices
+from clusterjobs.sites.prices import load_site_prices
 from clusterjobs.spec.defaults import load_defaults, value_problems
 from clusterjobs.yaml.document import dotted
 

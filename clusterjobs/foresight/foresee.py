@@ -26,7 +26,7 @@ from clusterjobs.foresight.formulas.training_time import (
 from clusterjobs.foresight.measured import Measurement, narrowed_memory, narrowed_speed
 from clusterjobs.models.records import Range
 from clusterjobs.runs.training import Training
-from clusterjobs.sites.values import price_of
+from clusterjobs.sites.prices import price_of
 
 
 class Foresight(NamedTuple):

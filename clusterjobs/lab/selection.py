@@ -41,11 +41,11 @@ def read_shape(cluster: str, nodes: int, queue: str | None, controller_only: boo
     from clusterjobs.sites.folders import (
         cluster_files,
         find_site_folders,
+        load_site,
         read_sites,
         read_text,
         site_files,
     )
-    from clusterjobs.sites.values import load_site
 
     file = find_cluster(cluster, Path.cwd(), site=cluster_files(find_site_folders()))
     site = load_site(read_sites(site_files(file)))

@@ -34,7 +34,7 @@ from clusterjobs.runs.jobs.records import Attempt, read_folder, unrecorded_attem
 from clusterjobs.runs.load import load
 from clusterjobs.runs.spec_files import SpecFiles
 from clusterjobs.runs.training import CPU, Training, training_of
-from clusterjobs.sites.values import HourlyPrice, price_of
+from clusterjobs.sites.prices import HourlyPrice, price_of
 from clusterjobs.spec.keys.report import Report
 
 SECONDS = 2.0  # of processor time, so that a busy machine is no reason to stop

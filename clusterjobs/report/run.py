@@ -11,7 +11,7 @@ from typing import Literal
 
 from clusterjobs.models.records import Gpu, Layout, ModelShape
 from clusterjobs.report.logs.records import Event, Quantity, Window
-from clusterjobs.sites.values import HourlyPrice
+from clusterjobs.sites.prices import HourlyPrice
 
 LostTime = Literal[
     "queue",  # waiting for nodes, at first and between two attempts; costs nothing

@@ -30,13 +30,13 @@ from clusterjobs.sites.folders import (
     STDIN,
     cluster_files,
     find_site_folders,
+    load_site,
     read_sites,
     read_text,
     shown_path,
     site_clusters,
     site_files,
 )
-from clusterjobs.sites.values import load_site
 from clusterjobs.yaml.document import Document, Path, dotted
 from clusterjobs.yaml.syntax import line_of
 

@@ -15,15 +15,14 @@ from clusterjobs.runs.run import Run
 from clusterjobs.runs.spec_files import ClusterInput, OwnConfigs, SpecFiles
 from clusterjobs.script.shell_check import code_problems
 from clusterjobs.sections.plan import Plan
-from clusterjobs.sections.points.arrays import PointPlan
 from clusterjobs.sections.render import Inputs
+from clusterjobs.sections.rendering import PointPlan
 from clusterjobs.sections.resolve import resolve
 from clusterjobs.sites.folders import Policies, SiteFolders, read_site_templates
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.load import BrokenSpecError, LoadedSpec
 from clusterjobs.spec.model import Topic, known_keys
-from clusterjobs.spec.points import Point
-from clusterjobs.spec.sweep import Found, of_points
+from clusterjobs.spec.point import Found, Point, of_points
 
 if TYPE_CHECKING:
     from clusterjobs.sites.policy_check import User

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clusterjobs.console.show import printable, table
 from clusterjobs.errors import counted
@@ -15,8 +15,10 @@ from clusterjobs.sections.launch import argument_groups
 from clusterjobs.sections.plan import Plan, Role
 from clusterjobs.sections.roles import role_data
 from clusterjobs.slurm.options import in_words, seconds_of
-from clusterjobs.spec.effective import Value, shown_value, single_values
 from clusterjobs.text import Text, partition, show
+
+if TYPE_CHECKING:
+    from clusterjobs.spec.effective import Value as MergedValue
 
 # ------------------------------------------------------------------ summary
 # A short summary of a run, printed after a render.
@@ -78,6 +80,8 @@ def plan_text(run: Run) -> str:
     """The plan as tables of values and reasons."""
     plan, (job,) = run.plan, run.planned_jobs
     sections = [summary(plan), *(text for one in BLOCKS.values() for text in one.text(job))]
+    from clusterjobs.spec.effective import shown_value
+
     merged: list[_Row] = [(one.name, shown_value(one.value), one.origin) for one in _merged(run)]
     first = [("not from the spec itself", merged)] if merged else []
     for title, rows in [*first, *_sections(plan)]:
@@ -89,8 +93,10 @@ def plan_text(run: Run) -> str:
 _Row = tuple[str, str | int, str]
 
 
-def _merged(run: Run) -> list[Value]:
+def _merged(run: Run) -> list[MergedValue]:
     """The values from defaults, from files that the spec extends, and from `--set`."""
+    from clusterjobs.spec.effective import single_values  # a render shows none of them
+
     return [one for one in single_values(run.loaded.merged) if one.role != "spec"]
 
 

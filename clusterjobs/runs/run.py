@@ -20,14 +20,14 @@ from clusterjobs.errors import InputError, Problem, in_order
 from clusterjobs.plugins import PlannedJob, check_plans, on_this_machine
 from clusterjobs.runs.spec_files import OwnConfigs
 from clusterjobs.sections.plan import Plan
-from clusterjobs.sections.points.arrays import PointArray, PointPlan, PointTable, point_arrays
 from clusterjobs.sections.render import Inputs, Script, joined_outputs, render_script
+from clusterjobs.sections.rendering import PointArray, PointPlan, PointTable
 from clusterjobs.sites.folders import SiteFolders
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.sweep import Sweep
 from clusterjobs.spec.load import LoadedSpec
+from clusterjobs.spec.point import Found, of_points
 from clusterjobs.spec.references import as_text
-from clusterjobs.spec.sweep import Found, of_points
 from clusterjobs.text import Value, joined, show, split_text
 
 if TYPE_CHECKING:
@@ -358,6 +358,8 @@ class Run:
     def _arrays(self, points: Sequence[PointPlan]) -> tuple[PointArray, ...]:
         if self.sweep is None:
             return (PointArray(self.plan, PointTable((), (), self.points, (0,)), ""),)
+        from clusterjobs.sections.points.arrays import point_arrays
+
         code = "\n".join(one.text for one in self.inputs.templates.files)
         return point_arrays(points, self.max_array_size, not self.sweep.array, code)
 

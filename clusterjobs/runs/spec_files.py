@@ -25,13 +25,13 @@ from clusterjobs.sites.folders import (
     SiteFolders,
     cluster_files,
     find_site_folders,
+    load_site,
     read_sites,
     read_text,
     shown_name,
     shown_path,
     site_files,
 )
-from clusterjobs.sites.values import load_site
 from clusterjobs.spec.defaults import KEY, BaseFile, Queues
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.load import Below, LoadedSpec, load_points, load_spec

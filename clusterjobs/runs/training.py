@@ -22,7 +22,7 @@ from clusterjobs.sections.model import config_of, shape_in_text, with_model_conf
 from clusterjobs.sections.placement.storage import is_below
 from clusterjobs.sections.plan import Placement, Plan
 from clusterjobs.sections.resolve import texts_of_the_framework
-from clusterjobs.sites.values import Nodes
+from clusterjobs.sites.prices import Nodes
 from clusterjobs.slurm.options import seconds_of
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.model import Model

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 from clusterjobs.sections.checkpoints import check_bucket_access, check_folders
 from clusterjobs.sections.checkpoints import plan as plan_checkpoints
 from clusterjobs.sections.checkpoints import render as render_checkpoints
-from clusterjobs.sections.container import plan as plan_container
-from clusterjobs.sections.container import render as render_container
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.environment.checks import check_arguments, check_paths
 from clusterjobs.sections.environment.plan import check_secrets
@@ -30,8 +28,9 @@ from clusterjobs.sections.placement.gpu_requests import check_gpu_requests, chec
 from clusterjobs.sections.placement.node_share import check_packing
 from clusterjobs.sections.placement.plan import plan as plan_placement
 from clusterjobs.sections.placement.plan import render as render_placement
-from clusterjobs.sections.points.arrays import plan as plan_points
-from clusterjobs.sections.points.render import render as render_points
+from clusterjobs.sections.plan import Container
+from clusterjobs.sections.points.plan import plan as plan_points
+from clusterjobs.sections.points.plan import render as render_points
 from clusterjobs.sections.preflight import plan as plan_preflight
 from clusterjobs.sections.preflight import render as render_preflight
 from clusterjobs.sections.rendering import Rendering
@@ -45,6 +44,24 @@ from clusterjobs.sections.steps import plan as plan_steps
 from clusterjobs.sections.steps import render as render_steps
 
 Check = Callable[[Context], None]
+
+
+def plan_container(context: Context) -> Container | None:
+    """The section `container`: its module is imported for a spec that has one."""
+    if context.spec.software.container is None:
+        return None
+    from clusterjobs.sections.container import plan
+
+    return plan(context)
+
+
+def render_container(rendering: Rendering) -> dict[str, Any] | None:
+    """What the block `container` prints; None without a container."""
+    if rendering.plan.container is None:
+        return None
+    from clusterjobs.sections.container import render
+
+    return render(rendering)
 
 
 class Section(NamedTuple):

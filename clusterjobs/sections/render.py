@@ -23,8 +23,7 @@ from clusterjobs.script.site.templates import (
 )
 from clusterjobs.sections.order import PRINTED, SECTIONS
 from clusterjobs.sections.plan import Plan
-from clusterjobs.sections.points.arrays import PointPlan, PointTable
-from clusterjobs.sections.rendering import Rendering
+from clusterjobs.sections.rendering import PointPlan, PointTable, Rendering
 from clusterjobs.sections.roles import role_data
 from clusterjobs.spec.references import as_text
 from clusterjobs.text import Value, joined, variable
@@ -83,9 +82,11 @@ def plan_json(plan: Plan, inputs: Inputs, point: PointPlan | None = None) -> Val
 
 def joined_records(table: PointTable, inputs: Inputs) -> tuple[Value, PointTable]:
     """plan.json of all points in one text, and the table with the columns that it needs."""
-    columns = table.to_extend()
+    from clusterjobs.sections.points.arrays import columns_to_extend, extended  # for a sweep
+
+    columns = columns_to_extend(table)
     texts = tuple(plan_json(one.plan, inputs, one) for one in table.points)
-    return columns.joined_config(texts), table.with_columns(columns)
+    return columns.joined_config(texts), extended(table, columns)
 
 
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")

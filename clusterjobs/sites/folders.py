@@ -10,14 +10,15 @@ import pwd
 import shlex
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from clusterjobs.clusters.source import ENDINGS
 from clusterjobs.errors import InputError, Location, Problem, nearest, one_problem
 from clusterjobs.script.shell_check import insertion_problems
 from clusterjobs.script.site.templates import SiteFile, SiteTemplates
+from clusterjobs.yaml import document as yaml_document
 from clusterjobs.yaml.document import MAX_BYTES, decode
 
 if TYPE_CHECKING:
@@ -213,6 +214,35 @@ def _beside(path: pathlib.Path) -> str:
     names = [item.name for item in folder.iterdir()] if folder.is_dir() else []
     match = nearest(path.name, names)
     return f"did you mean {folder / match}?" if match else f"looked in {folder.resolve()}"
+
+
+# ------------------------------------------------------------------ values
+# A site's values, which `{{ site.private_subnet }}` in a cluster config refers to.
+
+
+def load_site(texts: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """The values of several site.yaml, given as (file, text), the highest precedence first.
+
+    Raises InputError.
+    """
+    values: dict[str, Any] = {}
+    for file, text in texts:
+        values = {**_values(file, text), **values}
+    return values
+
+
+@functools.lru_cache(maxsize=64)  # many specs of one site
+def _values(file: str, text: str) -> Mapping[str, Any]:
+    document = yaml_document.load(text, file)
+    if document.value is None:
+        return {}
+    if not isinstance(document.value, dict):
+        raise one_problem(
+            "expected a mapping of names to values",
+            document.locate(()),
+            hint="write private_subnet: subnet-0123456789abcdef0",
+        )
+    return document.value
 
 
 # ------------------------------------------------------------------ site clusters

@@ -28,14 +28,14 @@ from clusterjobs.spec.keys.sweep import KEY, Sweep
 from clusterjobs.spec.layers import Layer, Merged, Setting, Source, apply_setting, read_setting
 from clusterjobs.spec.model import OptionModels, SpecModel
 from clusterjobs.spec.need_references import NeedReader, no_needs
+from clusterjobs.spec.point import Found, of_points
 from clusterjobs.spec.secrets import find_secrets
-from clusterjobs.spec.sweep import Found, of_points, with_own_folders
 from clusterjobs.spec.validate import Validated, validate
 from clusterjobs.yaml import document as yaml_document
 from clusterjobs.yaml.document import Document, Path, dotted
 
 if TYPE_CHECKING:
-    from clusterjobs.spec.points import Point
+    from clusterjobs.spec.point import Point
     from clusterjobs.spec.sweep import SweptSpec
 
 
@@ -297,6 +297,8 @@ class _Read:
     def _point(
         self, swept: SweptSpec, point: Point, settings: Sequence[Setting], needs_rest: bool
     ) -> LoadedSpec:
+        from clusterjobs.spec.sweep import with_own_folders
+
         found, sweep = self._with(settings), swept.sweep
         notes = [*swept.notes]
         own = {"name": point.name, "label": point.label, "index": point.index}

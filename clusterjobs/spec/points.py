@@ -8,12 +8,12 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.errors import counted, did_you_mean
 from clusterjobs.spec.keys.sweep import KEY, Sweep
+from clusterjobs.spec.point import Point
 from clusterjobs.spec.references import as_text
 from clusterjobs.yaml.document import Path
 
@@ -172,28 +172,6 @@ def _check_random(sweep: Sweep, diagnostics: Diagnostics) -> None:
 
 
 MAX_POINTS = 10_000
-
-
-@dataclass(frozen=True)
-class Point:
-    """One point of a sweep.
-
-    `index` counts from 0 in the order of the spec. `name` is unique, and safe as a file name:
-    `0007-lr=3e-4,micro=8-1a2b3c4d`; its last part is `digest`, 8 hex digits of the SHA-256 of
-    `values`. The index changes when the sweep is extended in the middle: two names with the same
-    digest are the same point. `values`: the swept keys, as paths of the spec, and their values, as
-    in `--set`.
-    """
-
-    index: int
-    name: str
-    digest: str
-    values: Mapping[str, Any]
-
-    @property
-    def label(self) -> str:
-        """The name without the index; it does not change when the sweep is extended."""
-        return self.name.partition("-")[2]
 
 
 class SweptValue(NamedTuple):

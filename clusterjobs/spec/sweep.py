@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import posixpath
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from clusterjobs.diagnostics import Diagnostics, Locator
-from clusterjobs.errors import Problem, in_order
+from clusterjobs.errors import Problem
 from clusterjobs.spec.expand_references import expand_references, expanded_text, expanded_value
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.key_names import UnknownKeyError, check_key
@@ -16,7 +15,8 @@ from clusterjobs.spec.keys.job import EXTENDS
 from clusterjobs.spec.keys.sweep import KEY, Sweep
 from clusterjobs.spec.layers import Merged, Setting, path_of
 from clusterjobs.spec.model import OptionModels, SpecModel, known_keys
-from clusterjobs.spec.points import Point, SweptValue, make_points
+from clusterjobs.spec.point import Point
+from clusterjobs.spec.points import SweptValue, make_points
 from clusterjobs.spec.validate import check_model
 from clusterjobs.text import (
     POINT_VARIABLES,
@@ -305,42 +305,3 @@ def _folders(arguments: Any, packed: bool) -> Iterator[tuple[Path, Value]]:
         is_folder = word in _WRITTEN and isinstance(value, (str, Text)) and is_absolute(value)
         if is_folder and is_shared(value, packed=packed):
             yield ("args", step), value
-
-
-# ------------------------------------------------------------------ point problems
-# Joins the problems of a sweep's points: the same problem in many points is shown once.
-
-
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
-
-
-class Found(NamedTuple):
-    """A point's name and its problems."""
-
-    point: str
-    problems: Iterable[Problem]
-
-
-def of_points(found: Iterable[Found], total: int) -> list[Problem]:
-    """Each problem once, with the names of its points; without names if all `total` have it.
-
-    Problems of one value whose texts differ in numbers alone are the same. Those of a single point
-    stay as they are.
-    """
-    if total == 1:
-        return [problem for one in found for problem in one.problems]
-    first: dict[Problem, Problem] = {}
-    names: dict[Problem, list[str]] = {}
-    for point, problems in found:
-        for problem in in_order(problems):
-            same = problem._replace(what=_like(problem.what), hint=_like(problem.hint))
-            first.setdefault(same, problem)
-            names.setdefault(same, []).append(point)
-    return in_order(
-        problem if len(names[same]) == total else problem._replace(points=tuple(names[same]))
-        for same, problem in first.items()
-    )
-
-
-def _like(text: str) -> str:
-    return _NUMBER.sub("0", text)

@@ -22,12 +22,12 @@ from clusterjobs.errors import InputError
 from clusterjobs.frameworks import option_models
 from clusterjobs.runs.run import Run
 from clusterjobs.sections.plan import Plan
-from clusterjobs.sections.points.arrays import PointPlan
 from clusterjobs.sections.render import Inputs
+from clusterjobs.sections.rendering import PointPlan
 from clusterjobs.sections.resolve import resolve
 from clusterjobs.sites.folders import SiteFolders
 from clusterjobs.spec.load import LoadedSpec, load_spec
-from clusterjobs.spec.points import Point
+from clusterjobs.spec.point import Point
 
 DGX = NodeType(
     "dgx-a100",

@@ -13,7 +13,8 @@ from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.frameworks import option_models
 from clusterjobs.sections.placement.node_share import tasks_of_points
 from clusterjobs.sections.plan import Plan
-from clusterjobs.sections.points.arrays import PointArray, PointPlan, point_arrays
+from clusterjobs.sections.points.arrays import point_arrays
+from clusterjobs.sections.rendering import PointArray, PointPlan
 from clusterjobs.sections.resolve import resolve
 from clusterjobs.spec.load import load_points
 

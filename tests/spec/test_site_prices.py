@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusterjobs.sites.values import SitePrice, load_site_prices, site_price
+from clusterjobs.sites.prices import SitePrice, load_site_prices, site_price
 
 TEXT = """\
 region: us-east-1

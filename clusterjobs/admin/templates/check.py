@@ -29,8 +29,8 @@ from clusterjobs.script.site.origin import bash_problem, line_origin, replaced_b
 from clusterjobs.script.site.templates import INSERTION_POINTS, NO_SITE, SiteFile, SiteTemplates
 from clusterjobs.script.site.variables import Shape, merged, shape_of
 from clusterjobs.sections.plan import Plan
-from clusterjobs.sections.points.arrays import PointTable
 from clusterjobs.sections.render import Inputs, Script, render_script, template_context
+from clusterjobs.sections.rendering import PointTable
 from clusterjobs.sites.folders import (
     TEMPLATES,
     TESTS,

@@ -14,7 +14,7 @@ from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.models.records import Gpu, Layout, Network, Recompute
 from clusterjobs.runs.training import Training, gpu_of
 from clusterjobs.sites.folders import STDIN, read_text
-from clusterjobs.sites.values import HourlyPrice, Nodes, price_of
+from clusterjobs.sites.prices import HourlyPrice, Nodes, price_of
 from clusterjobs.spec.load import LoadedSpec
 from clusterjobs.yaml.document import Path, dotted
 from clusterjobs.yaml.edit import set_value

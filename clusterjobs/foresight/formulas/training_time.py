@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from clusterjobs.foresight.formulas.memory_parts import MOMENTS
 from clusterjobs.models.records import Layout, Range
-from clusterjobs.sites.values import HourlyPrice
+from clusterjobs.sites.prices import HourlyPrice
 
 GIB = 2**30
 # If nothing is known of the file system, in bytes/s: from an NFS server to a parallel file system.

@@ -35,7 +35,7 @@ from clusterjobs.runs.write import write_outputs
 from clusterjobs.slurm.queue import by_id, known_jobs, queued_jobs
 from clusterjobs.spec.need_graph import NeedGraph, NeedingSpec, SpecNeed
 from clusterjobs.spec.need_references import KEY
-from clusterjobs.spec.points import Point
+from clusterjobs.spec.point import Point
 from clusterjobs.yaml.document import dotted
 
 # ------------------------------------------------------------------ needed spec

@@ -13,7 +13,6 @@ from jinja2 import nodes
 
 from clusterjobs.errors import InputError, Location, Problem
 from clusterjobs.script import shell
-from clusterjobs.script.parts import option_of
 from clusterjobs.script.shell import ShellText
 
 PACKAGED = "packaged/"  # the prefix of the packaged templates' names, as in {% include %}
@@ -189,6 +188,8 @@ def check_lines(site: SiteTemplates) -> list[Problem]:
 
 def set_twice(site: SiteTemplates, planned: Iterable[str]) -> Iterator[Problem]:
     """Directives of the site that a job has already, with another value: sbatch takes the last."""
+    from clusterjobs.script.parts import option_of  # for a site with templates
+
     values = dict(map(option_of, planned))
     for file in site.insertions("directives"):
         for number, line in enumerate(file.text.split("\n"), 1):

@@ -15,7 +15,7 @@ from clusterjobs.sections.files import has_watchdog
 from clusterjobs.sections.job.checks import check_dropped
 from clusterjobs.sections.job.directives import sbatch_directives
 from clusterjobs.sections.plan import Job, Parameter, Placement
-from clusterjobs.sections.points.arrays import job_folder
+from clusterjobs.sections.points.plan import job_folder
 from clusterjobs.sections.rendering import Rendering
 from clusterjobs.sections.steps import ends_its_steps
 from clusterjobs.spec.experiment import Experiment

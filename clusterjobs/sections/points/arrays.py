@@ -8,88 +8,32 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
 
-from clusterjobs.frameworks.base import folder_on_the_node
-from clusterjobs.sections.context import Context
 from clusterjobs.sections.placement.node_share import tasks_of_points
-from clusterjobs.sections.plan import POINT, Plan, SweepJob
+from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.points.join import Column, Columns, Difference, Values, joined_plan
+from clusterjobs.sections.points.plan import variables_in
+from clusterjobs.sections.rendering import PointArray, PointPlan, PointTable
 from clusterjobs.slurm.options import Directive
-from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.points import Point
 from clusterjobs.spec.references import as_text
-from clusterjobs.text import Text, Value, joined, variable, variable_names
+from clusterjobs.text import Text
 
-# ------------------------------------------------------------------ point table
-# The points that share a script, and the table of their values in it.
-
-
-@dataclass(frozen=True)
-class PointPlan:
-    """A point with its plan. `content`: 16 hex digits, of all that decides what its ranks compute;
-    a completed point with another content has to run again."""
-
-    point: Point
-    plan: Plan
-    content: str
-
-    @property
-    def name(self) -> str:
-        """Of a sweep's point, `0007-lr=3e-4-1a2b3c4d`; without a sweep, the job's."""
-        return self.point.name
-
-    @property
-    def index(self) -> int:
-        """From 0, in the order of the spec."""
-        return self.point.index
-
-    @property
-    def values(self) -> Mapping[str, Any]:
-        """The swept keys and their values; empty without a sweep."""
-        return self.point.values
+# ------------------------------------------------------------------ columns
+# The texts of the points that share a script, as columns of a table.
 
 
-class PointTable(NamedTuple):
-    """The values of each task of an array.
+def columns_to_extend(table: PointTable) -> Columns:
+    """The columns of a table, to join further texts of its points."""
+    values = zip(*table.rows, strict=True)
+    return columns_of(table.points, table.code, tuple(map(Column, table.columns, values)))
 
-    `columns`: shell variables; the first one is `point_name`. `rows`: their values, a row for each
-    of `points`. `indexes`: the task of each point (SLURM_ARRAY_TASK_ID). `slots`: its place in its
-    task, if points are packed (`packing.py`); else empty. `code`: that of the site, with whose
-    variables no column shares its name.
-    """
 
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    points: tuple[PointPlan, ...]
-    indexes: tuple[int, ...]
-    slots: tuple[int, ...] = ()
-    code: str = ""
-
-    @property
-    def is_array(self) -> bool:
-        """Whether it is an array of jobs; a single point is a plain job."""
-        return len(self.points) > 1 or bool(self.slots)
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """What `read_point` gets: the task of each point, `3`; `3.0` if it has several points."""
-        if not self.slots:
-            return tuple(map(str, self.indexes))
-        return tuple(f"{a}.{b}" for a, b in zip(self.indexes, self.slots, strict=True))
-
-    def to_extend(self) -> Columns:
-        """Its columns, to join further texts of its points."""
-        values = zip(*self.rows, strict=True)
-        return columns_of(self.points, self.code, tuple(map(Column, self.columns, values)))
-
-    def with_columns(self, columns: Columns) -> PointTable:
-        """The table with these columns."""
-        names = tuple(one.name for one in columns.columns)
-        rows = zip(*(one.values for one in columns.columns), strict=True)
-        return self._replace(columns=names, rows=tuple(rows))
+def extended(table: PointTable, columns: Columns) -> PointTable:
+    """The table with these columns."""
+    names = tuple(one.name for one in columns.columns)
+    rows = zip(*(one.values for one in columns.columns), strict=True)
+    return table._replace(columns=names, rows=tuple(rows))
 
 
 def columns_of(
@@ -123,15 +67,6 @@ def _derived_values(points: Sequence[PointPlan]) -> Iterator[tuple[str, Values]]
     for name in values[0]:
         if _DOTTED.fullmatch(name) and all(name in one for one in values):
             yield name, tuple(str(one[name]) for one in values)
-
-
-def variables_in(value: object) -> Iterator[str]:
-    """The names of all shell variables in the texts of a plan."""
-    if isinstance(value, Text):
-        yield from variable_names(value)
-    elif isinstance(value, tuple):
-        for one in value:
-            yield from variables_in(one)
 
 
 def _taken_names(plan: Plan, code: str) -> set[str]:
@@ -230,17 +165,6 @@ def _name(path: str) -> str:
     return _SECTIONS[section] or path.removeprefix(section).partition(".")[0]
 
 
-class PointArray(NamedTuple):
-    """One script: a plan with variables in place of what differs, and the table of its points.
-
-    `reason`: why these points have a script of their own ("nodes: 4"); "" if all are in one.
-    """
-
-    plan: Plan
-    table: PointTable
-    reason: str
-
-
 def point_arrays(
     points: Sequence[PointPlan],
     max_array_size: int = 1001,
@@ -282,7 +206,7 @@ def _array(
     columns = columns_of(points, code)
     plan = joined_plan([one.plan for one in points], columns).plan
     indexes, slots = _tasks(points, max_array_size)
-    table = PointTable((), (), points, indexes, slots, code).with_columns(columns)
+    table = extended(PointTable((), (), points, indexes, slots, code), columns)
     if table.is_array:
         directives = tuple(_of_an_array(plan, sorted({*indexes})))
         plan = plan._replace(job=plan.job._replace(directives=directives))
@@ -326,24 +250,3 @@ def _ranges(indexes: Sequence[int]) -> str:
         else:
             runs.append([index, index])
     return ",".join(f"{first}-{last}" if first < last else str(first) for first, last in runs)
-
-
-# ------------------------------------------------------------------ plan
-# The sweep that a job belongs to: its name and folder, and the variables for the ranks.
-
-
-def plan(context: Context) -> SweepJob | None:
-    """The section `points`; None without a sweep."""
-    spec, sweep = context.spec, context.spec.sweep
-    if sweep is None:
-        return None
-    name = sweep.name or spec.name
-    folder = folder_on_the_node(joined(spec.logs.path, "/", name))
-    return SweepJob(name, folder, sweep.max_running, sweep.max_failed)
-
-
-def job_folder(spec: Experiment, sweep: SweepJob | None) -> Value:
-    """The job's own folder: of a sweep's job, below that of its point."""
-    if sweep:
-        return joined(sweep.folder, "/", POINT, "/", variable("SLURM_JOB_ID"))
-    return folder_on_the_node(joined(spec.logs.path, "/${SLURM_JOB_ID}"))

@@ -1,4 +1,4 @@
-"""The points of a sweep as text: the table of their values, and what a task sets from it."""
+"""The sweep that a job belongs to: its name and folders, and the table of its points as text."""
 
 from __future__ import annotations
 
@@ -6,15 +6,44 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from clusterjobs.errors import counted
+from clusterjobs.frameworks.base import folder_on_the_node
 from clusterjobs.script import shell
 from clusterjobs.script.lines import WIDTH, wrapped
 from clusterjobs.script.shell import ShellText
-from clusterjobs.sections.points.arrays import variables_in
+from clusterjobs.sections.context import Context
+from clusterjobs.sections.plan import POINT, SweepJob
 from clusterjobs.sections.rendering import Rendering
-from clusterjobs.text import joined, variable
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.text import Text, Value, joined, variable, variable_names
 
 _WIDEST = 80  # longer cells are not aligned
 _Rows = Sequence[Sequence[str]]
+
+
+def plan(context: Context) -> SweepJob | None:
+    """The section `points`; None without a sweep."""
+    spec, sweep = context.spec, context.spec.sweep
+    if sweep is None:
+        return None
+    name = sweep.name or spec.name
+    folder = folder_on_the_node(joined(spec.logs.path, "/", name))
+    return SweepJob(name, folder, sweep.max_running, sweep.max_failed)
+
+
+def job_folder(spec: Experiment, sweep: SweepJob | None) -> Value:
+    """The job's own folder: of a sweep's job, below that of its point."""
+    if sweep:
+        return joined(sweep.folder, "/", POINT, "/", variable("SLURM_JOB_ID"))
+    return folder_on_the_node(joined(spec.logs.path, "/${SLURM_JOB_ID}"))
+
+
+def variables_in(value: object) -> Iterator[str]:
+    """The names of all shell variables in the texts of a plan."""
+    if isinstance(value, Text):
+        yield from variable_names(value)
+    elif isinstance(value, tuple):
+        for one in value:
+            yield from variables_in(one)
 
 
 def render(rendering: Rendering) -> dict[str, Any] | None:

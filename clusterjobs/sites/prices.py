@@ -1,53 +1,20 @@
-"""A site's values, which `{{ site.private_subnet }}` in a cluster config refers to."""
+"""The price of a job's nodes: what the user really pays, by a site.yaml, else the list price."""
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BeforeValidator, model_validator
 
 from clusterjobs.catalog.prices import find_price
-from clusterjobs.errors import InputError, Problem, in_order, one_problem
+from clusterjobs.errors import InputError, Problem, in_order
 from clusterjobs.spec.field_types import Plain, literal_text
 from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.validate import check_model
 from clusterjobs.yaml import document as yaml_document
-
-
-def load_site(texts: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """The values of several site.yaml, given as (file, text), the highest precedence first.
-
-    Raises InputError.
-    """
-    values: dict[str, Any] = {}
-    for file, text in texts:
-        values = {**_values(file, text), **values}
-    return values
-
-
-@functools.lru_cache(maxsize=64)  # many specs of one site
-def _values(file: str, text: str) -> Mapping[str, Any]:
-    document = yaml_document.load(text, file)
-    if document.value is None:
-        return {}
-    if not isinstance(document.value, dict):
-        raise one_problem(
-            "expected a mapping of names to values",
-            document.locate(()),
-            hint="write private_subnet: subnet-0123456789abcdef0",
-        )
-    return document.value
-
-
-# ------------------------------------------------------------------ site prices
-# The prices of a site.yaml: what the user really pays, for one cluster or one region.
-
-
-# No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
-
 
 KEY = "prices"
 _MOST = 10_000.0  # USD an hour of one node
@@ -204,13 +171,10 @@ def price_of(nodes: Nodes, sites: Sequence[tuple[str, str]]) -> HourlyPrice | st
 def _site_price(nodes: Nodes, sites: Sequence[tuple[str, str]]) -> SitePrice | None:
     if not any("prices" in text for _, text in sites):
         return None
-    # its models take time to import
-
     prices = _site_prices(tuple(sites))
     return site_price(prices, nodes.node_type, nodes.region, nodes.cluster, nodes.purchase)
 
 
 @functools.lru_cache(maxsize=8)
 def _site_prices(sites: tuple[tuple[str, str], ...]) -> tuple[SitePrice, ...]:
-
     return load_site_prices(sites)
