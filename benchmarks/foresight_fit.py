@@ -45,8 +45,7 @@ from clusterjobs.foresight.formulas.constants import (
     fitted_constants,
     range_factors,
 )
-from clusterjobs.foresight.formulas.nearest import NEAREST_FILE
-from clusterjobs.foresight.formulas.speed import region
+from clusterjobs.foresight.formulas.speed import NEAREST_FILE, region
 
 LEFT_OUT_FILE = pathlib.Path(__file__).parents[1] / "tests/foresight/left_out.json"
 HALVES = 24

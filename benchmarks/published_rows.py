@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from clusterjobs.foresight.formulas.constants import Constants
 from clusterjobs.foresight.formulas.layouts import TIE
-from clusterjobs.foresight.formulas.nearest import Nearest, coordinates, kind_of
+from clusterjobs.foresight.formulas.speed import Nearest, coordinates, kind_of
 from clusterjobs.foresight.formulas.step import step_time
 from clusterjobs.models.gpus import find_gpu
 from clusterjobs.models.records import (

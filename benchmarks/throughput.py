@@ -24,8 +24,8 @@ from clusterjobs.clusters.parallelcluster.facts import cluster_facts
 from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.clusters.source import find_cluster
 from clusterjobs.frameworks import option_models
+from clusterjobs.sections.order import resolve
 from clusterjobs.sections.render import Inputs, render_script
-from clusterjobs.sections.resolve import resolve
 from clusterjobs.sites.folders import load_site
 from clusterjobs.spec.load import load_spec
 

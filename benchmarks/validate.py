@@ -25,8 +25,7 @@ import click  # noqa: E402
 from moto_server import SUCCEEDED, dry_run_at, served  # noqa: E402
 from single_changes import base_text  # noqa: E402
 
-from clusterjobs.validation.check import check_config  # noqa: E402
-from clusterjobs.validation.schema import check_schema  # noqa: E402
+from clusterjobs.validation.schema import check_config, check_schema  # noqa: E402
 from clusterjobs.yaml.document import load  # noqa: E402
 
 NAME = "p4d-a100"

@@ -102,7 +102,7 @@ class Run(PlannedRun):
         """
         import logging  # a program that only renders needs none of these
 
-        from clusterjobs.console.show import Messages
+        from clusterjobs.console import Messages
         from clusterjobs.runs.job import Job
         from clusterjobs.runs.submit.needs import needs_of
         from clusterjobs.runs.submit.one_spec import submit_run

@@ -1,12 +1,11 @@
 """The tables of keys in docs/, made from what is known of each key.
 
 A page has a place for each table, `<!-- keys: NAMES -->` to `<!-- end of keys -->`. A name is a
-module of spec/keys/ (`job`), `frameworks`, or a key with `.*` for the keys below it (`data.*`).
+class of spec/keys/ (`job` is JobKeys), `frameworks`, or a key with `.*` for those below it.
 """
 
 from __future__ import annotations
 
-import importlib
 import pathlib
 import re
 from collections.abc import Iterator, Mapping
@@ -59,10 +58,9 @@ def _rows(name: str) -> Iterator[Documented]:
     elif name.endswith(".*"):
         yield from keys_of(_model_at(name.removesuffix(".*")), "", _MODELS_WITH_TABLES)
     else:
-        module = importlib.import_module(f"clusterjobs.spec.keys.{name}")
-        own = getattr(module, f"{name.title()}Keys").__annotations__
+        (own,) = (one for one in Experiment.__mro__ if one.__name__ == f"{name.title()}Keys")
         keys = keys_of(Experiment, "", _MODELS_WITH_TABLES)
-        yield from (one for one in keys if re.split(r"\W", one.path)[0] in own)
+        yield from (one for one in keys if re.split(r"\W", one.path)[0] in own.__annotations__)
         if name == "job":
             yield Documented("extends", EXTENDS, "none")
 

@@ -12,7 +12,7 @@ import pytest
 from stand_in_squeue import row, write_squeue
 
 from clusterjobs.frameworks import FRAMEWORKS
-from clusterjobs.spec.keys.restarts import Restarts
+from clusterjobs.spec.keys.staging import Restarts
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])

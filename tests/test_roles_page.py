@@ -12,7 +12,7 @@ import pytest
 
 from clusterjobs.launchers import LAUNCHERS
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.keys.roles import Role
+from clusterjobs.spec.keys.steps import Role
 from clusterjobs.spec.known_references import role_variables
 
 PAGE = (pathlib.Path(__file__).parents[1] / "docs" / "roles.md").read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterjobs.console.show import printable, show_problems, table
+from clusterjobs.console import printable, show_problems, table
 from clusterjobs.errors import one_problem
 from clusterjobs.sites.folders import (
     POLICY_FILE,

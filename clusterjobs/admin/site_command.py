@@ -13,7 +13,7 @@ import click
 
 from clusterjobs import resources
 from clusterjobs.clusters.source import cluster_names, find_cluster
-from clusterjobs.console.show import printable, show_problems, table
+from clusterjobs.console import printable, show_problems, table
 from clusterjobs.errors import InputError, Problem, in_order, one_problem
 from clusterjobs.frameworks import option_models
 from clusterjobs.runs.clusters import read_cluster_file

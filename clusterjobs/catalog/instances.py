@@ -162,3 +162,41 @@ def gpu_model_of(text: str) -> str | None:
 def _gpu_rows() -> dict[str, list[Any]]:
     models: dict[str, list[Any]] = json.loads(GPUS_FILE.read_text(encoding="utf-8"))["models"]
     return models
+
+
+# ------------------------------------------------------------------ prices
+# List prices by the hour. They change, so each has a date and a source, which estimates show.
+
+
+PRICES_FILE = pathlib.Path(__file__).with_name("prices.json")
+
+
+class Price(NamedTuple):
+    """List price of one instance for one hour, in USD.
+
+    `purchase` is a CapacityType of ParallelCluster: ONDEMAND, SPOT, CAPACITY_BLOCK.
+    """
+
+    instance_type: str
+    region: str
+    purchase: str
+    usd_per_hour: float
+    date: str
+    source: str
+
+
+def find_price(instance_type: str, region: str, purchase: str) -> Price | None:
+    """The price in this region, bought in this way, or None; never another price in its place."""
+    return _prices().get((instance_type, region, purchase))
+
+
+def all_prices() -> tuple[Price, ...]:
+    """Every price of the catalogue."""
+    return tuple(_prices().values())
+
+
+@functools.cache
+def _prices() -> dict[tuple[str, str, str], Price]:
+    rows: list[dict[str, Any]] = json.loads(PRICES_FILE.read_text(encoding="utf-8"))["prices"]
+    prices = [Price(row.pop("type"), **row) for row in rows]
+    return {(one.instance_type, one.region, one.purchase): one for one in prices}

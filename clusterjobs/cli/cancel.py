@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from clusterjobs.console.options import completed_by
-from clusterjobs.console.show import print_json, printable, problem_data
+from clusterjobs.console import completed_by, print_json, printable, problem_data
 from clusterjobs.errors import InputError, Problem, one_problem
 from clusterjobs.runs.jobs.cancellation import cancel_recorded
 from clusterjobs.runs.jobs.choose import Chosen, choose

@@ -6,9 +6,14 @@ import pathlib
 
 import click
 
-from clusterjobs.cli.groups import PluginGroup
-from clusterjobs.console.options import completed_by, json_option, site_file_option
-from clusterjobs.console.show import print_json, show_problems
+from clusterjobs.cli.main import PluginGroup
+from clusterjobs.console import (
+    completed_by,
+    json_option,
+    print_json,
+    show_problems,
+    site_file_option,
+)
 from clusterjobs.runs.cluster_tables import cluster_data, list_text, show_text
 from clusterjobs.runs.clusters import Described, find_config_file, named_clusters, read_cluster_file
 

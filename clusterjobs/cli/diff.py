@@ -8,8 +8,7 @@ import pathlib
 import click
 
 from clusterjobs.api import load
-from clusterjobs.console.options import output_option, set_option, spec_argument
-from clusterjobs.console.show import echo_diff
+from clusterjobs.console import echo_diff, output_option, set_option, spec_argument
 from clusterjobs.runs.write import changed_files
 from clusterjobs.sections.render import MANIFEST
 

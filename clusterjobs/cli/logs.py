@@ -6,8 +6,7 @@ import pathlib
 
 import click
 
-from clusterjobs.console.options import completed_by, spec_argument
-from clusterjobs.console.show import printable
+from clusterjobs.console import completed_by, printable, spec_argument
 from clusterjobs.errors import InputError, did_you_mean, one_problem
 from clusterjobs.runs.follow.one_job import (
     FollowedJob,

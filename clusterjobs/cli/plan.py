@@ -7,8 +7,14 @@ from collections.abc import Sequence
 
 import click
 
-from clusterjobs.console.options import group_option, set_option, spec_argument, user_option
-from clusterjobs.console.show import print_json, show_problems
+from clusterjobs.console import (
+    group_option,
+    print_json,
+    set_option,
+    show_problems,
+    spec_argument,
+    user_option,
+)
 from clusterjobs.runs.load import load, read_spec
 from clusterjobs.runs.needs import read_need_graph
 from clusterjobs.runs.plan_text import plan_data, plan_text, points_table, scripts_table, sweep_data

@@ -9,8 +9,17 @@ from collections.abc import Sequence
 import click
 
 from clusterjobs.api import load
-from clusterjobs.console.options import output_option, set_option, specs_argument, strict_option
-from clusterjobs.console.show import State, printable, show_problems, state_of, states_table
+from clusterjobs.console import (
+    State,
+    output_option,
+    printable,
+    set_option,
+    show_problems,
+    specs_argument,
+    state_of,
+    states_table,
+    strict_option,
+)
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.runs.plan_text import run_summary
 from clusterjobs.runs.write import changed_files, recorded_spec

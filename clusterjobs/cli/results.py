@@ -12,8 +12,7 @@ from typing import Any
 
 import click
 
-from clusterjobs.console.options import spec_argument
-from clusterjobs.console.show import print_json, table
+from clusterjobs.console import print_json, spec_argument, table
 from clusterjobs.runs.results import Row, Value, columns, rows_of, sweep_of, write_parquet
 from clusterjobs.runs.status.tables import labels, short
 from clusterjobs.spec.references import as_text

@@ -7,7 +7,7 @@ import pathlib
 import click
 
 from clusterjobs.api import load
-from clusterjobs.console.options import submit_options
+from clusterjobs.console import submit_options
 
 _EXAMPLES = """\b
 Examples:

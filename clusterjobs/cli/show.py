@@ -7,8 +7,7 @@ import pathlib
 
 import click
 
-from clusterjobs.console.options import set_option, spec_argument
-from clusterjobs.console.show import table
+from clusterjobs.console import set_option, spec_argument, table
 from clusterjobs.runs.load import read_spec
 from clusterjobs.spec.effective import effective_yaml, shown_value, single_values
 

@@ -7,8 +7,7 @@ import re
 
 import click
 
-from clusterjobs.console.options import completed_by
-from clusterjobs.console.show import print_json, printable, show_problems
+from clusterjobs.console import completed_by, print_json, printable, show_problems
 from clusterjobs.errors import InputError
 from clusterjobs.runs.status.report import Report, Wanted, make_report, metric_pattern
 from clusterjobs.runs.status.report import watch as redraw

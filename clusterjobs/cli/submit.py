@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterjobs.api import load
-from clusterjobs.console.options import strict_option, submit_options
-from clusterjobs.console.show import print_json, show_problems
+from clusterjobs.console import print_json, show_problems, strict_option, submit_options
 from clusterjobs.runs.plan_text import run_summary
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ import sys
 
 import click
 
-from clusterjobs.console.options import force_option, set_option, spec_argument
-from clusterjobs.console.show import print_json
+from clusterjobs.console import force_option, print_json, set_option, spec_argument
 from clusterjobs.errors import one_problem
 from clusterjobs.foresight.measured import Measurement, measured_key, store
 from clusterjobs.plugins import Unknown, read_run

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from clusterjobs.console.show import show_problems
+from clusterjobs.console import show_problems
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.plugins import Block, Check, PlannedJob, Prediction, Predictor, Unknown
 from clusterjobs.sites.folders import MEASUREMENTS_FILE, SiteFolders

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from clusterjobs.console.show import printable
+from clusterjobs.console import printable
 from clusterjobs.errors import Problem, counted
 from clusterjobs.foresight.foresee import Foresight, no_speed
 from clusterjobs.foresight.formulas.training_time import FAILURES, START_NOTE, loss_share

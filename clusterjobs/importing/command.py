@@ -14,7 +14,7 @@ import click
 
 from clusterjobs import resources
 from clusterjobs.clusters.described.read import read_description
-from clusterjobs.console.show import show_problems
+from clusterjobs.console import show_problems
 from clusterjobs.errors import InputError, Problem, counted
 from clusterjobs.importing.collect import collect
 from clusterjobs.importing.nodes import Seen

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from clusterjobs.console.options import output_option, set_option
-from clusterjobs.console.show import print_json
+from clusterjobs.console import output_option, print_json, set_option
 from clusterjobs.errors import InputError, Problem, counted
 from clusterjobs.lab.folder import LabFolder
 from clusterjobs.lab.selection import (
@@ -117,7 +116,7 @@ def script_for(job: Path, output: Path, settings: Sequence[str], lab: LabFolder)
         if settings:
             raise click.UsageError("--set changes a spec, but this is a script")
         return job
-    from clusterjobs.console.show import show_problems
+    from clusterjobs.console import show_problems
     from clusterjobs.runs.load import load_first
     from clusterjobs.runs.write import write_outputs
 

@@ -25,8 +25,8 @@ from clusterjobs.lab.selection import say
 from clusterjobs.lab.shape import LabSpec, lab_spec
 from clusterjobs.plugins import PlannedJob
 from clusterjobs.runs.spec_files import SpecFiles
+from clusterjobs.sections.order import resolve
 from clusterjobs.sections.render import render_script
-from clusterjobs.sections.resolve import resolve
 from clusterjobs.sites.folders import SiteFolders
 
 

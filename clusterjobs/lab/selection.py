@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterjobs.console.show import print_json, styled, table
+from clusterjobs.console import print_json, styled, table
 from clusterjobs.errors import one_problem
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusterjobs.launchers.base import Launcher
+from clusterjobs.launchers import Launcher
 
 CONFIG_NAME = "accelerate.json"  # in the job's folder, a config file of every framework it starts
 

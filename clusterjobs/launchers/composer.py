@@ -6,7 +6,7 @@ Source: Composer 0.32.1, composer/cli/launcher.py.
 from typing import Annotated, ClassVar
 
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.launchers.base import Launched, Launcher, LauncherOptions
+from clusterjobs.launchers import Launched, Launcher, LauncherOptions
 from clusterjobs.spec import field_types
 from clusterjobs.spec.model import Key
 from clusterjobs.text import Value, expanding, joined

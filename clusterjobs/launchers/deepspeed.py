@@ -5,7 +5,7 @@ Source: DeepSpeed 0.19.8, launcher/runner.py and launcher/launch.py.
 
 from __future__ import annotations
 
-from clusterjobs.launchers.base import RUNTIMES, SSH_PROGRAMS, Launcher
+from clusterjobs.launchers import RUNTIMES, SSH_PROGRAMS, Launcher
 
 DEEPSPEED = Launcher(
     "deepspeed",

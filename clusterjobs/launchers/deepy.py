@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusterjobs.launchers.base import BY_SLURM, Launcher
+from clusterjobs.launchers import BY_SLURM, Launcher
 
 _NO_SRUN = (
     "deepy.py calls srun, and there is none inside a container",

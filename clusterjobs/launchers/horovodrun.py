@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusterjobs.launchers.base import BY_SLURM, SSH_PROGRAMS, Launcher
+from clusterjobs.launchers import BY_SLURM, SSH_PROGRAMS, Launcher
 
 _OUTSIDE = (
     "horovodrun would start the ranks on the nodes, outside the containers",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusterjobs.launchers.base import RUNTIMES, Launcher
+from clusterjobs.launchers import RUNTIMES, Launcher
 
 _OUTSIDE = (
     "mpirun would start the ranks on the nodes, outside the containers",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusterjobs.launchers.base import Launcher
+from clusterjobs.launchers import Launcher
 
 SRUN = Launcher(
     "srun",

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator, Field
 
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.launchers.base import Launched, Launcher, LauncherOptions
+from clusterjobs.launchers import Launched, Launcher, LauncherOptions
 from clusterjobs.spec import field_types
 from clusterjobs.spec.field_types import Budget, Count
 from clusterjobs.spec.model import Key, SpecModel

@@ -10,8 +10,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from clusterjobs.clusters.described.description import Description
-from clusterjobs.console.options import json_option
-from clusterjobs.console.show import print_json, table
+from clusterjobs.console import json_option, print_json, table
 from clusterjobs.errors import did_you_mean, one_problem
 from clusterjobs.reference.complete import completed_keys, typed_path
 from clusterjobs.reference.keys import Documented, all_keys
@@ -23,7 +22,7 @@ from clusterjobs.reference.schema import (
     value_in_words,
 )
 from clusterjobs.sites.policy import Policy
-from clusterjobs.sites.values import SitePrices
+from clusterjobs.sites.prices import SitePrices
 
 _EXPLAIN_EXAMPLES = """\b
 Examples:

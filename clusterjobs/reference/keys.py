@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pydantic.fields import FieldInfo
 
 from clusterjobs.frameworks import option_models
-from clusterjobs.launchers.base import LauncherOptions
+from clusterjobs.launchers import LauncherOptions
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.job import EXTENDS
 from clusterjobs.spec.model import Key, SpecModel, known_keys, models_in

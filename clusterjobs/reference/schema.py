@@ -19,7 +19,7 @@ from annotated_types import Ge, Le
 from pydantic.fields import FieldInfo
 
 from clusterjobs.frameworks import option_models
-from clusterjobs.launchers.base import LauncherOptions
+from clusterjobs.launchers import LauncherOptions
 from clusterjobs.reference.keys import default_of
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.job import EXTENDS

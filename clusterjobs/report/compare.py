@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from clusterjobs.console.show import show_problems
+from clusterjobs.console import show_problems
 from clusterjobs.errors import one_problem
 from clusterjobs.files import open_regular
 from clusterjobs.plugins import Prediction, Unknown, predict

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from clusterjobs.console.show import printable, styled, table
+from clusterjobs.console import printable, styled, table
 from clusterjobs.errors import counted
 from clusterjobs.report.logs.formats import all_formats
 from clusterjobs.report.logs.records import Log

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from clusterjobs.catalog.prices import Price, all_prices
+from clusterjobs.catalog.instances import Price, all_prices
 from clusterjobs.clusters.parallelcluster.detect import at, text
 from clusterjobs.clusters.parallelcluster.facts import slurm_partitions
 from clusterjobs.clusters.parallelcluster.overview import (
@@ -18,7 +18,7 @@ from clusterjobs.clusters.parallelcluster.overview import (
     node_rows,
     storage_rows,
 )
-from clusterjobs.console.show import table
+from clusterjobs.console import table
 from clusterjobs.errors import InputError
 from clusterjobs.runs import described_tables
 from clusterjobs.runs.clusters import AnyCluster, Config, Described, NamedCluster

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from clusterjobs.clusters.described.description import NodeType, Partition
 from clusterjobs.clusters.described.read import unknown_keys
-from clusterjobs.console.show import printable, table
+from clusterjobs.console import printable, table
 from clusterjobs.runs.clusters import Described
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from clusterjobs.console.show import Say
+from clusterjobs.console import Say
 from clusterjobs.errors import one_problem
 from clusterjobs.plugins import PlannedJob, read_run
 from clusterjobs.runs.follow.one_job import PolledQueue, job_with_id

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from clusterjobs.console.show import printable, table
+from clusterjobs.console import printable, table
 from clusterjobs.errors import InputError, Problem, counted, in_order
 from clusterjobs.runs.spec_files import SpecFiles
 from clusterjobs.sites.folders import shown_name

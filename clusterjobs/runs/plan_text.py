@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from clusterjobs.console.show import printable, table
+from clusterjobs.console import printable, table
 from clusterjobs.errors import counted
 from clusterjobs.frameworks.arguments import argument_key
 from clusterjobs.plugins import BLOCKS

@@ -17,8 +17,8 @@ from clusterjobs.errors import InputError, Location, one_problem
 from clusterjobs.frameworks import option_models
 from clusterjobs.plugins import on_this_machine
 from clusterjobs.runs.clusters import cluster_source, refuse_config
+from clusterjobs.sections.order import config_files
 from clusterjobs.sections.placement.nodes import default_queue
-from clusterjobs.sections.resolve import config_files
 from clusterjobs.sites.folders import (
     DEFAULTS_FILE,
     STDIN,

@@ -19,9 +19,9 @@ from clusterjobs.models.gpus import find_gpu
 from clusterjobs.models.records import Experts, Gpu, Layout, ModelShape, Network
 from clusterjobs.plugins import Unknown
 from clusterjobs.sections.model import config_of, shape_in_text, with_model_config
+from clusterjobs.sections.order import texts_of_the_framework
 from clusterjobs.sections.placement.storage import is_below
 from clusterjobs.sections.plan import Placement, Plan
-from clusterjobs.sections.resolve import texts_of_the_framework
 from clusterjobs.sites.prices import Nodes
 from clusterjobs.slurm.options import seconds_of
 from clusterjobs.spec.experiment import Experiment

@@ -20,7 +20,7 @@ from clusterjobs.sections.placement.storage import Storage, is_below
 from clusterjobs.sections.plan import POINT, Checkpoints, Export, Staging
 from clusterjobs.sections.rendering import Rendering
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.keys.checkpoints import Checkpoints as WrittenCheckpoints
+from clusterjobs.spec.keys.staging import Checkpoints as WrittenCheckpoints
 from clusterjobs.spec.keys.staging import Data
 from clusterjobs.text import (
     Text,

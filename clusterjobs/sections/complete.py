@@ -8,8 +8,7 @@ from typing import Any
 from clusterjobs.errors import did_you_mean, nearest
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.frameworks.base import Framework
-from clusterjobs.launchers import LAUNCHERS
-from clusterjobs.launchers.base import Launcher, LauncherOptions
+from clusterjobs.launchers import LAUNCHERS, Launcher, LauncherOptions
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.model import (
     check_model_keys,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from clusterjobs.clusters.facts import ClusterFacts
 from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks.base import Framework, Parallelism, Program, Samples
-from clusterjobs.launchers.base import Launcher, LauncherOptions
+from clusterjobs.launchers import Launcher, LauncherOptions
 from clusterjobs.sections.placement.storage import Storage, find_storage
 from clusterjobs.sections.plan import (
     Checkpoints,

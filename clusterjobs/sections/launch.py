@@ -8,7 +8,7 @@ from typing import Any
 
 from clusterjobs.frameworks.arguments import argument_names
 from clusterjobs.frameworks.base import Program, Task, folder_on_the_node
-from clusterjobs.launchers.base import SSH_PROGRAMS, Launched
+from clusterjobs.launchers import SSH_PROGRAMS, Launched
 from clusterjobs.script import shell
 from clusterjobs.script.lines import NOTHING, command_text, heading, once_per_node, option_lines
 from clusterjobs.script.shell import ShellText, TemplateName

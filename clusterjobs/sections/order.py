@@ -1,13 +1,22 @@
-"""The sections of a job, in the order in which they are planned, and the checks around them."""
+"""The sections of a job in their order, the checks around them, and the plan made of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from clusterjobs.clusters.facts import ClusterFacts
+from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.sections.checkpoints import check_bucket_access, check_folders
 from clusterjobs.sections.checkpoints import plan as plan_checkpoints
 from clusterjobs.sections.checkpoints import render as render_checkpoints
+from clusterjobs.sections.complete import (
+    complete_spec,
+    find_framework,
+    find_launcher,
+    find_launcher_options,
+    with_runtime,
+)
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.environment.checks import check_arguments, check_paths
 from clusterjobs.sections.environment.plan import check_secrets
@@ -22,13 +31,13 @@ from clusterjobs.sections.job.plan import render as render_job
 from clusterjobs.sections.launch import plan as plan_launch
 from clusterjobs.sections.launch import plan_program
 from clusterjobs.sections.launch import render as render_launch
-from clusterjobs.sections.model import check_precision
-from clusterjobs.sections.placement.checks import check_neuron, check_use_of_nodes
+from clusterjobs.sections.model import check_precision, config_of
 from clusterjobs.sections.placement.gpu_requests import check_gpu_requests, check_hint
 from clusterjobs.sections.placement.node_share import check_packing
+from clusterjobs.sections.placement.plan import check_neuron, check_use_of_nodes
 from clusterjobs.sections.placement.plan import plan as plan_placement
 from clusterjobs.sections.placement.plan import render as render_placement
-from clusterjobs.sections.plan import Container
+from clusterjobs.sections.plan import Container, Plan
 from clusterjobs.sections.points.plan import plan as plan_points
 from clusterjobs.sections.points.plan import render as render_points
 from clusterjobs.sections.preflight import plan as plan_preflight
@@ -42,6 +51,7 @@ from clusterjobs.sections.staging import plan as plan_staging
 from clusterjobs.sections.staging import render as render_staging
 from clusterjobs.sections.steps import plan as plan_steps
 from clusterjobs.sections.steps import render as render_steps
+from clusterjobs.spec.load import LoadedSpec
 
 Check = Callable[[Context], None]
 
@@ -115,3 +125,59 @@ CHECKS: tuple[Check, ...] = (
     check_neuron,
     check_bucket_access,
 )
+
+
+# ------------------------------------------------------------------ plan
+# Walks the sections.
+
+
+_NO_TEXTS: Mapping[str, str] = {}
+
+
+def resolve(loaded: LoadedSpec, facts: ClusterFacts, texts: Mapping[str, str] = _NO_TEXTS) -> Plan:
+    """Make the plan. Raises InputError with all problems, warnings included.
+
+    `texts`: the program's own config files (`config_files`) that were found.
+    """
+    context = Context(loaded, facts, texts_of_the_framework(loaded, texts))
+    context.spec = with_runtime(context)
+    for check in CHECKS_OF_THE_SPEC:
+        check(context)
+    framework = find_framework(context)
+    context.launcher = find_launcher(context, framework)
+    context.launcher_options = find_launcher_options(context, loaded)
+    placement, *others = SECTIONS
+    _plan(context, placement)
+    context.framework = framework or context.diagnostics.stop()
+    complete_spec(context, texts)
+    for section in others:
+        _plan(context, section)
+    for check in CHECKS:
+        check(context)
+    context.diagnostics.raise_if_failed()
+    return Plan(
+        **{name: getattr(context, name) for name in Plan._fields[:-2]},
+        derived=tuple(context.provenance),
+        warnings=tuple(context.diagnostics.problems),
+    )
+
+
+def _plan(context: Context, section: Section) -> None:
+    setattr(context, section.name, section.plan(context))
+    for check in section.checks:
+        check(context)
+
+
+def config_files(loaded: LoadedSpec) -> tuple[str, ...]:
+    """The program's own config files that the plan can use, relative to `workdir`."""
+    return (*_of_the_framework(loaded), *config_of(loaded.spec.model))
+
+
+def texts_of_the_framework(loaded: LoadedSpec, texts: Mapping[str, str]) -> Mapping[str, str]:
+    """Without the file of `model: {config: ...}`, which no framework reads."""
+    return {name: texts[name] for name in _of_the_framework(loaded) if name in texts}
+
+
+def _of_the_framework(loaded: LoadedSpec) -> tuple[str, ...]:
+    framework = FRAMEWORKS.get(loaded.spec.framework)
+    return framework.config_files(loaded.options) if framework else ()

@@ -21,7 +21,7 @@ from clusterjobs.frameworks.base import (
     Shape,
     Variable,
 )
-from clusterjobs.launchers.base import Launcher
+from clusterjobs.launchers import Launcher
 from clusterjobs.sections.environment.fabrics import Fabric
 from clusterjobs.slurm.options import Directive
 from clusterjobs.text import Value, joined, show, variable

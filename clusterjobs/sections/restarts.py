@@ -9,7 +9,7 @@ from clusterjobs.sections.context import Context
 from clusterjobs.sections.plan import Restarts
 from clusterjobs.sections.rendering import Rendering
 from clusterjobs.slurm.options import Directive, seconds_of
-from clusterjobs.spec.keys.restarts import Restarts as WrittenRestarts
+from clusterjobs.spec.keys.staging import Restarts as WrittenRestarts
 from clusterjobs.spec.known_references import TRAINING_NODES
 
 # ------------------------------------------------------------------ auto resume

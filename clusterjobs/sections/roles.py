@@ -20,7 +20,7 @@ from clusterjobs.sections.placement.plan import first_nodes
 from clusterjobs.sections.plan import Role
 from clusterjobs.sections.rendering import Rendering
 from clusterjobs.slurm.options import Directive
-from clusterjobs.spec.keys.roles import Role as SpecRole
+from clusterjobs.spec.keys.steps import Role as SpecRole
 from clusterjobs.spec.known_references import addr_variable, nodes_variable, port_variable
 from clusterjobs.text import variable
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from clusterjobs.console.show import printable
+from clusterjobs.console import printable
 from clusterjobs.errors import InputError
 from clusterjobs.spec.layers import Merged
 from clusterjobs.spec.references import as_text

@@ -4,19 +4,15 @@ classes: a model of each would take pydantic time at every start.
 Whether values fit each other, the cluster or the framework is checked by the plan.
 """
 
-from clusterjobs.spec.keys.checkpoints import CheckpointsKeys
 from clusterjobs.spec.keys.environment import EnvironmentKeys
-from clusterjobs.spec.keys.job import JobKeys
+from clusterjobs.spec.keys.job import JobKeys, PlacementKeys
 from clusterjobs.spec.keys.launch import LaunchKeys
 from clusterjobs.spec.keys.model import ModelKeys
 from clusterjobs.spec.keys.needs import NeedsKeys
-from clusterjobs.spec.keys.placement import PlacementKeys
 from clusterjobs.spec.keys.preflight import PreflightKeys
 from clusterjobs.spec.keys.report import ReportKeys
-from clusterjobs.spec.keys.restarts import RestartsKeys
-from clusterjobs.spec.keys.roles import RolesKeys
-from clusterjobs.spec.keys.staging import StagingKeys
-from clusterjobs.spec.keys.steps import StepsKeys
+from clusterjobs.spec.keys.staging import CheckpointsKeys, RestartsKeys, StagingKeys
+from clusterjobs.spec.keys.steps import RolesKeys, StepsKeys
 from clusterjobs.spec.keys.sweep import SweepKeys
 from clusterjobs.spec.model import TopLevelKeys
 

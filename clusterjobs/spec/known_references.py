@@ -19,7 +19,7 @@ from clusterjobs.text import DerivedValue, Text, variable, variable_names
 from clusterjobs.yaml.document import Path
 
 if TYPE_CHECKING:
-    from clusterjobs.spec.keys.roles import Role
+    from clusterjobs.spec.keys.steps import Role
 
 
 # ------------------------------------------------------------------ role references

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import hashlib
 import itertools
 import json
@@ -16,6 +17,7 @@ from clusterjobs.spec.keys.sweep import KEY, Sweep
 from clusterjobs.spec.point import Point
 from clusterjobs.spec.references import as_text
 from clusterjobs.yaml.document import Path
+from clusterjobs.yaml.syntax import number as number_of
 
 # ------------------------------------------------------------------ point names
 # Names of points: `0007-lr=3e-4,micro=8-1a2b3c4d`, unique and safe as names of files.
@@ -281,8 +283,6 @@ class _Product:
         ]
 
     def _drawn(self, key: str, wanted: Mapping[str, Any], index: int) -> SweptValue:
-        from clusterjobs.spec.random_values import draw  # most specs draw nothing
-
         value, item = draw(wanted, self.sweep.seed, key, index)
         path = (KEY, "random", key)
         return SweptValue(value, path if item is None else (*path, "choice", item), path)
@@ -349,3 +349,41 @@ def _identity(values: Values) -> str:
 
 def _value_text(value: Any) -> str:
     return as_text(value) if not isinstance(value, (dict, list)) else canonical(value)
+
+
+# ------------------------------------------------------------------ random values
+# Value number i of a key depends on the seed, the key and i alone. So the same seed gives the same
+# values on every machine and in every version, and more samples keep the first ones.
+
+
+_BITS = 53
+_EXACT = decimal.Context(prec=40)  # logarithms of the C library differ between machines
+_SIGNIFICANT = 4  # digits of a drawn number
+
+
+def draw(wanted: Mapping[str, Any], seed: int, key: str, index: int) -> tuple[Any, int | None]:
+    """Value number `index` of a key; for a choice, also the index of the item."""
+    ((name, bounds),) = wanted.items()
+    text = f"{seed}\n{key}\n{index}".encode()
+    bits = int.from_bytes(hashlib.sha256(text).digest()[:8], "big") >> (64 - _BITS)
+    if name == "choice":
+        item = (bits * len(bounds)) >> _BITS
+        return bounds[item], item
+    low, high = bounds
+    if name == "int_uniform":
+        return number_of(str(low + ((bits * (high - low + 1)) >> _BITS))), None
+    with decimal.localcontext(_EXACT):
+        share = decimal.Decimal(bits) / 2**_BITS
+        first, last = decimal.Decimal(float(low)), decimal.Decimal(float(high))
+        if name == "log_uniform":
+            first, last = first.ln(), last.ln()
+        drawn = first + share * (last - first)
+        found = float(drawn.exp() if name == "log_uniform" else drawn)
+    printed = number_of(_printed(found))
+    return (low if printed < low else high if printed > high else printed), None
+
+
+def _printed(value: float) -> str:
+    """With few digits, and without an exponent where programs may expect an integer."""
+    text = f"{value:.{_SIGNIFICANT}g}"
+    return str(math.trunc(float(text))) if "e+" in text else text

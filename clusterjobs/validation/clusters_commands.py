@@ -16,8 +16,7 @@ import click
 
 from clusterjobs.clusters.facts import ClusterFacts
 from clusterjobs.clusters.source import is_description
-from clusterjobs.console.options import json_option, site_file_option
-from clusterjobs.console.show import print_json, show_problems, styled
+from clusterjobs.console import json_option, print_json, show_problems, site_file_option, styled
 from clusterjobs.errors import Location, Problem, counted, one_problem
 from clusterjobs.runs.clusters import (
     AnyCluster,

@@ -13,15 +13,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterjobs.clusters.described.read import unclear_values
-from clusterjobs.console.options import set_option
-from clusterjobs.console.show import print_json, problem_data, show_problems, state_of, states_table
+from clusterjobs.console import (
+    print_json,
+    problem_data,
+    set_option,
+    show_problems,
+    state_of,
+    states_table,
+)
 from clusterjobs.errors import InputError, Location, Problem
 from clusterjobs.runs.clusters import Config, Described, cluster_in, find_config_file, is_spec
 from clusterjobs.sites.folders import read_text
 
 if TYPE_CHECKING:
     from clusterjobs.validation.account import Overrides
-    from clusterjobs.validation.check import Report, Validate
+    from clusterjobs.validation.schema import Report, Validate
     from clusterjobs.yaml.document import Document
 
 
@@ -85,8 +91,8 @@ def _overrides(account: pathlib.Path | None) -> Overrides:
 
 
 def _validators(aws: bool) -> Validate | None:
-    from clusterjobs.validation.check import validate_with_aws
     from clusterjobs.validation.optional_deps import HOW_TO_INSTALL, is_installed
+    from clusterjobs.validation.schema import validate_with_aws
 
     if aws and not is_installed():
         raise click.UsageError(f"--aws needs ParallelCluster: {HOW_TO_INSTALL}")
@@ -146,8 +152,8 @@ def _check_spec(file: pathlib.Path, options: _Options) -> list[Problem]:
 def _validate_config(
     document: Document, base: tuple[str | int, ...], data: dict[str, Any], options: _Options
 ) -> list[Problem]:
-    from clusterjobs.validation.check import check_config
     from clusterjobs.validation.finding import problems
+    from clusterjobs.validation.schema import check_config
 
     config = json.dumps(data, default=repr)
     report = options.reports.get(config)

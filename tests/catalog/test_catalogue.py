@@ -11,13 +11,14 @@ from clusterjobs.catalog import instances
 from clusterjobs.catalog import instances as gpus
 from clusterjobs.catalog.instances import (
     InstanceType,
+    all_prices,
     catalogue_date,
     find_gpu_model,
     find_instance_type,
+    find_price,
     gres_type,
     instance_type_names,
 )
-from clusterjobs.catalog.prices import all_prices, find_price
 
 
 def known(name: str) -> InstanceType:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from clusterjobs.foresight.advise import report as plot
-from clusterjobs.foresight.advise.report import NO_PRICES, terminal_plot
+from clusterjobs.foresight.advise import command as plot
+from clusterjobs.foresight.advise.command import NO_PRICES, terminal_plot
 
 SPEC = """\
 # A model of 7 billion parameters.

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from clusterjobs import resources
-from clusterjobs.console.show import format_problem
+from clusterjobs.console import format_problem
 from clusterjobs.errors import Problem
 from clusterjobs.sections.job import checks as directive_checks
 

@@ -26,8 +26,7 @@ from benchmarks.published_rows import (
     with_values,
 )
 from clusterjobs.foresight.formulas.constants import fitted_constants, range_factors
-from clusterjobs.foresight.formulas.nearest import NEAREST_FILE
-from clusterjobs.foresight.formulas.speed import region
+from clusterjobs.foresight.formulas.speed import NEAREST_FILE, region
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs/foresight.md"
 LEFT_OUT = json.loads(pathlib.Path(__file__).with_name("left_out.json").read_text())

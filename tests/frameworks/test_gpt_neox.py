@@ -18,8 +18,8 @@ from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.frameworks import option_models
 from clusterjobs.runs.load import load_first
+from clusterjobs.sections.order import resolve
 from clusterjobs.sections.plan import Plan
-from clusterjobs.sections.resolve import resolve
 from clusterjobs.spec.load import load_spec
 from clusterjobs.text import show
 

@@ -20,7 +20,7 @@ from clusterjobs.frameworks.gpt_neox import rules as checks
 from clusterjobs.frameworks.gpt_neox.config import Config
 from clusterjobs.frameworks.gpt_neox.rules import MODEL_RULES, TRAINING_RULES
 from clusterjobs.frameworks.rules import Rule
-from clusterjobs.sections.resolve import resolve
+from clusterjobs.sections.order import resolve
 from clusterjobs.spec.load import load_spec
 
 RIGHT = """\

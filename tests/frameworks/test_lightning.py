@@ -16,8 +16,8 @@ from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.errors import InputError
 from clusterjobs.frameworks import option_models
 from clusterjobs.frameworks.flags import table
+from clusterjobs.sections.order import resolve
 from clusterjobs.sections.plan import Plan
-from clusterjobs.sections.resolve import resolve
 from clusterjobs.spec.load import load_spec
 
 READ = """

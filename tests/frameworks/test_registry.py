@@ -13,8 +13,7 @@ import pytest
 from clusterjobs import resources
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.frameworks import FRAMEWORKS
-from clusterjobs.launchers import LAUNCHERS, Launcher
-from clusterjobs.launchers.base import RUNTIMES
+from clusterjobs.launchers import LAUNCHERS, RUNTIMES, Launcher
 from clusterjobs.registry import Registry, forget_installed
 from clusterjobs.spec.keys.container import Container
 
@@ -61,7 +60,7 @@ def test_names_are_listed_without_loading_what_they_name() -> None:
     assert sorted(json.loads(done.stdout)) == [
         "clusterjobs.frameworks.arguments",
         "clusterjobs.frameworks.base",
-        "clusterjobs.launchers.base",
+        "clusterjobs.launchers",
     ]
 
 

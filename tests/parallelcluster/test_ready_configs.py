@@ -14,8 +14,8 @@ from clusterjobs.clusters.parallelcluster.render_config import fit_cluster
 from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.clusters.source import is_description
 from clusterjobs.errors import InputError
-from clusterjobs.validation.check import check_config
 from clusterjobs.validation.default_account import default_account
+from clusterjobs.validation.schema import check_config
 
 SITE: dict[str, object] = {
     "region": "us-east-1",

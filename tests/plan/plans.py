@@ -11,8 +11,8 @@ from clusterjobs.clusters.parallelcluster.facts import cluster_facts
 from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.frameworks import option_models
+from clusterjobs.sections.order import resolve
 from clusterjobs.sections.plan import Plan
-from clusterjobs.sections.resolve import resolve
 from clusterjobs.spec.load import load_spec
 
 BASE = {"name": "a", "cluster": "p4d-a100", "framework": "torchrun", "script": "t.py"}

@@ -9,8 +9,8 @@ import pytest
 from clusterjobs.clusters.described.read import read_description
 from clusterjobs.clusters.described.source import cluster_facts
 from clusterjobs.frameworks import option_models
+from clusterjobs.sections.order import resolve
 from clusterjobs.sections.plan import Plan
-from clusterjobs.sections.resolve import resolve
 from clusterjobs.spec.load import load_spec
 
 CLUSTER = {

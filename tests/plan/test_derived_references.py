@@ -11,7 +11,7 @@ from clusterjobs import resources
 from clusterjobs.clusters.parallelcluster.facts import cluster_facts
 from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.frameworks import option_models
-from clusterjobs.sections.resolve import resolve
+from clusterjobs.sections.order import resolve
 from clusterjobs.spec.load import load_points
 
 CONFIG = (resources.cluster_configs_dir() / "p4d-a100.yaml").read_text(encoding="utf-8")

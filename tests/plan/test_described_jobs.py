@@ -9,8 +9,8 @@ import pytest
 from clusterjobs.clusters.described.source import DescriptionSource
 from clusterjobs.errors import InputError
 from clusterjobs.frameworks import option_models
+from clusterjobs.sections.order import resolve
 from clusterjobs.sections.plan import Plan
-from clusterjobs.sections.resolve import resolve
 from clusterjobs.sites.policy import load_policy
 from clusterjobs.sites.policy_check import JobValues, User, check_policies
 from clusterjobs.spec.load import LoadedSpec, load_spec

@@ -12,7 +12,7 @@ from clusterjobs.foresight.formulas.memory_parts import count_parameters
 from clusterjobs.frameworks import option_models
 from clusterjobs.models.records import Experts, Layout, ModelShape
 from clusterjobs.runs.training import foreseen_of, model_and_layout
-from clusterjobs.sections.resolve import resolve
+from clusterjobs.sections.order import resolve
 from clusterjobs.spec.load import load_spec
 
 NAME = "p4d-a100.yaml"

@@ -14,7 +14,7 @@ from clusterjobs.clusters.parallelcluster.facts import cluster_facts
 from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.frameworks import option_models
-from clusterjobs.sections.resolve import resolve
+from clusterjobs.sections.order import resolve
 from clusterjobs.sites.policy import load_policy
 from clusterjobs.sites.policy_check import JobValues, User, check_policies
 from clusterjobs.spec.keys.container import spellings

@@ -21,8 +21,8 @@ from clusterjobs.clusters.parallelcluster.facts import cluster_facts
 from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.frameworks import option_models
 from clusterjobs.lab.lab import until
+from clusterjobs.sections.order import resolve
 from clusterjobs.sections.render import Inputs, render_script
-from clusterjobs.sections.resolve import resolve
 from clusterjobs.spec.load import load_spec
 
 SMALL = (resources.cluster_configs_dir() / "small.yaml").read_text()

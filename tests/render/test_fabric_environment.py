@@ -12,8 +12,8 @@ from script_runs import run_script
 from clusterjobs.clusters.described.read import read_description
 from clusterjobs.clusters.described.source import cluster_facts
 from clusterjobs.frameworks import option_models
+from clusterjobs.sections.order import resolve
 from clusterjobs.sections.render import Inputs, render_script
-from clusterjobs.sections.resolve import resolve
 from clusterjobs.spec.load import load_spec
 
 PROFILE = "/var/lib/tcpxo/lib64/nccl-env-profile.sh"

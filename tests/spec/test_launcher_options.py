@@ -13,8 +13,8 @@ from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.errors import InputError
 from clusterjobs.frameworks import option_models
 from clusterjobs.launchers.torchrun import Options
+from clusterjobs.sections.order import resolve
 from clusterjobs.sections.plan import Plan
-from clusterjobs.sections.resolve import resolve
 from clusterjobs.sites.policy import load_policy
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.load import Below, LoadedSpec, load_spec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterjobs.console.show import show_problems
+from clusterjobs.console import show_problems
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.frameworks import option_models
 from clusterjobs.spec.load import load_spec

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from test_linear import steps
 
 from clusterjobs.admin.policy_settings import settings_of, slurm_lines
-from clusterjobs.console.show import format_problem
+from clusterjobs.console import format_problem
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.frameworks import option_models
 from clusterjobs.sites.policy import SiteRule, load_policy

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterjobs.spec.random_values import draw
+from clusterjobs.spec.points import draw
 from clusterjobs.spec.references import as_text
 from clusterjobs.yaml import document as yaml_document
 

@@ -22,8 +22,8 @@ from clusterjobs import resources
 from clusterjobs.clusters.parallelcluster.render_config import fit_cluster
 from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.errors import Problem
-from clusterjobs.validation.check import check_config
 from clusterjobs.validation.finding import problems
+from clusterjobs.validation.schema import check_config
 from clusterjobs.yaml.document import load
 
 HERE = pathlib.Path(__file__).parent

@@ -80,7 +80,7 @@ def test_with_a_real_account_nothing_is_assumed() -> None:
     pytest.importorskip("pcluster")
     pytest.importorskip("moto")
     from clusterjobs.validation import offline, optional_deps
-    from clusterjobs.validation.check import check_config, validate_with_aws
+    from clusterjobs.validation.schema import check_config, validate_with_aws
 
     data = yaml.safe_load(base_text("p4d-a100"))
     with optional_deps.quiet(), offline.simulated_account(default_account(data)):

@@ -15,7 +15,7 @@ from single_changes import base_text
 
 from clusterjobs import resources
 from clusterjobs.cli.main import run
-from clusterjobs.validation import check
+from clusterjobs.validation import schema as check
 from clusterjobs.validation.finding import Finding
 
 EXAMPLES = resources.cluster_configs_dir().parent / "examples"

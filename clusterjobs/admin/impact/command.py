@@ -18,7 +18,7 @@ from clusterjobs.admin.impact.batch import OtherVersion, outcomes
 from clusterjobs.admin.impact.differences import Groups, Outcome, Report
 from clusterjobs.admin.impact.sides import Change, Sides, both_sides
 from clusterjobs.clusters.source import cluster_names
-from clusterjobs.console.show import show_problems
+from clusterjobs.console import show_problems
 from clusterjobs.errors import InputError, Problem, did_you_mean
 from clusterjobs.runs.find_specs import Found, find_specs
 from clusterjobs.sites.folders import cluster_files

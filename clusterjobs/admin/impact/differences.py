@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import click
 
 from clusterjobs.admin.impact.sides import Side
-from clusterjobs.console.show import format_problem, printable, styled
+from clusterjobs.console import format_problem, printable, styled
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.runs.find_specs import Found
 from clusterjobs.runs.load import load

@@ -19,7 +19,7 @@ from clusterjobs import resources
 from clusterjobs.admin.invariants import INVARIANTS, Scripts
 from clusterjobs.admin.site_tests import example_user
 from clusterjobs.admin.templates.overrides import outdated
-from clusterjobs.console.show import show_problems
+from clusterjobs.console import show_problems
 from clusterjobs.errors import InputError, Location, Problem, one_problem
 from clusterjobs.launchers import LAUNCHERS
 from clusterjobs.runs.load import load

@@ -24,7 +24,7 @@ from clusterjobs.admin.templates.overrides import write_file
 from clusterjobs.admin.templates.test import test
 from clusterjobs.admin.templates.update import diff, override, update
 from clusterjobs.clusters.source import cluster_names
-from clusterjobs.console.show import printable, table
+from clusterjobs.console import printable, table
 from clusterjobs.errors import did_you_mean, nearest, one_problem
 from clusterjobs.frameworks import option_models
 from clusterjobs.script.site.check import packaged_texts

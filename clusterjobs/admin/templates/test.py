@@ -14,7 +14,7 @@ import click
 
 from clusterjobs.admin.site_tests import SiteTest, site_tests
 from clusterjobs.admin.templates.check import chosen_site, site_option
-from clusterjobs.console.show import echo_diff, show_problems
+from clusterjobs.console import echo_diff, show_problems
 from clusterjobs.errors import InputError
 from clusterjobs.plugins import LOCAL_CLUSTERS, PlannedJob
 from clusterjobs.sites.folders import is_refusal

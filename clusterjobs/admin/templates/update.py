@@ -29,7 +29,7 @@ from clusterjobs.admin.templates.overrides import (
     template_named,
     write_file,
 )
-from clusterjobs.console.show import echo_diff
+from clusterjobs.console import echo_diff
 from clusterjobs.errors import InputError, Location, Problem, did_you_mean, one_problem
 from clusterjobs.script.site.merge import Names, marker_problems, merge
 from clusterjobs.script.site.templates import INSERTION_POINTS, PACKAGED

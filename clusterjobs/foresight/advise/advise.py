@@ -44,7 +44,7 @@ from clusterjobs.plugins import Unknown
 from clusterjobs.runs.load import read_spec
 from clusterjobs.runs.spec_files import OwnConfigs, SpecFiles
 from clusterjobs.runs.training import Training, training_of
-from clusterjobs.sections.resolve import resolve
+from clusterjobs.sections.order import resolve
 from clusterjobs.sites.folders import read_sites, site_files
 from clusterjobs.spec.load import LoadedSpec
 

@@ -12,7 +12,7 @@ from types import FrameType
 
 import click
 
-from clusterjobs.console.show import printable
+from clusterjobs.console import printable
 from clusterjobs.runs.jobs.cancellation import cancel_recorded
 from clusterjobs.slurm.queue import Queued
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import click
 
-from clusterjobs.console.show import Say, printable, say_on_stderr
+from clusterjobs.console import Say, printable, say_on_stderr
 from clusterjobs.errors import InputError, one_problem
 from clusterjobs.files import GrowingFile
 from clusterjobs.runs.follow.rank_lines import RankChoice

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import click
 
-from clusterjobs.console.show import Say, printable, say_on_stderr
+from clusterjobs.console import Say, printable, say_on_stderr
 from clusterjobs.errors import one_problem
 from clusterjobs.plugins import on_this_machine
 from clusterjobs.runs.follow import one_job as polled_queue

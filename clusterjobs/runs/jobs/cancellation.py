@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import BinaryIO, cast
 
-from clusterjobs.console.show import say_on_stderr
+from clusterjobs.console import say_on_stderr
 from clusterjobs.errors import InputError
 from clusterjobs.runs.find_specs import specs_named
 from clusterjobs.runs.jobs.find import logs_folder

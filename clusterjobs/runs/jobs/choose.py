@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from clusterjobs.console.show import printable, table
+from clusterjobs.console import printable, table
 from clusterjobs.errors import InputError, Problem, nearest, one_problem
 from clusterjobs.runs.jobs.find import logs_folder, spec_jobs
 from clusterjobs.runs.jobs.folders import digest_of, point_folders, point_jobs

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import click
 
-from clusterjobs.console.show import printable, problem_data
+from clusterjobs.console import printable, problem_data
 from clusterjobs.errors import InputError, Problem, one_problem
 from clusterjobs.node.job.attempt_files import MAX_RECORDS
 from clusterjobs.runs.jobs.folders import Submission, digest_of

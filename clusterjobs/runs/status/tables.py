@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from clusterjobs.console.show import printable, table
+from clusterjobs.console import printable, table
 from clusterjobs.errors import counted
 from clusterjobs.runs.jobs.states import RUNNING, STATES
 from clusterjobs.runs.status.job import JobData

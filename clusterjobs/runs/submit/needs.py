@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from clusterjobs.console.show import TERMINAL, Messages, Say
+from clusterjobs.console import TERMINAL, Messages, Say
 from clusterjobs.errors import InputError, Problem, counted, in_order, one_problem
 from clusterjobs.runs.jobs.folders import NeededJob, digest_of
 from clusterjobs.runs.jobs.states import COMPLETED, PENDING, PointState, counts_in_words

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, BinaryIO
 
-from clusterjobs.console.show import TERMINAL, Messages
+from clusterjobs.console import TERMINAL, Messages
 from clusterjobs.errors import InputError, one_problem
 from clusterjobs.runs.run import Run
 from clusterjobs.runs.submit.lock import make_logs_folder, submit_lock

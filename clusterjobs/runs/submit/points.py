@@ -9,7 +9,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import BinaryIO, NamedTuple
 
-from clusterjobs.console.show import Say, printable
+from clusterjobs.console import Say, printable
 from clusterjobs.errors import InputError, Problem, counted, one_problem
 from clusterjobs.runs.jobs.choose import points_matching
 from clusterjobs.runs.jobs.find import submissions_of

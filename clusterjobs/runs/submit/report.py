@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from clusterjobs.console.show import printable, table
+from clusterjobs.console import printable, table
 from clusterjobs.errors import counted
 from clusterjobs.runs.jobs.states import COMPLETED, PENDING, PointState, counts_in_words
 from clusterjobs.runs.run import Run

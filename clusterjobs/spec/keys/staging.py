@@ -1,11 +1,20 @@
-"""Data that are copied before the training, and the types of their sources and targets."""
+"""Data that are copied before the training, checkpoints, and how often a job resumes from them."""
 
 import re
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator
 
-from clusterjobs.spec.field_types import MAX_ITEMS, Count, Flag, Path, path, scalar_text
+from clusterjobs.spec.field_types import (
+    MAX_ITEMS,
+    Budget,
+    Count,
+    Flag,
+    Path,
+    Seconds,
+    path,
+    scalar_text,
+)
 from clusterjobs.spec.model import Key, SpecModel
 from clusterjobs.text import Text, Value, parts_of, show, without_points
 
@@ -130,3 +139,118 @@ class StagingKeys:
             see="staging.md",
         ),
     ] = ()
+
+
+# ------------------------------------------------------------------ checkpoints
+# The folder of the checkpoints, and where they are copied to.
+
+
+# No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
+
+
+class Checkpoints(SpecModel):
+    """The folder of the checkpoints, made before the training starts."""
+
+    path: Annotated[
+        Path, Key("the folder, created before the training starts", "/fsx/checkpoints/gpt-1b")
+    ]
+    export: Annotated[
+        ExportTarget | None,
+        Key(
+            "a path or `s3://bucket/prefix` to which they are copied during the training",
+            "s3://my-bucket/checkpoints",
+            see="staging.md#exporting-checkpoints-and-logs",
+        ),
+    ] = None
+    via: Annotated[
+        Literal["association", "copy"] | None,
+        Key(
+            "how they are exported: `association` or `copy`",
+            "copy",
+            default_is="an association if the target is a bucket and the path on FSx for Lustre, "
+            "otherwise a copy",
+        ),
+    ] = None
+    overwrite: Annotated[Flag, Key("replace files in `export` that were not exported", "true")] = (
+        False
+    )
+    marker: Annotated[
+        Path | None,
+        Key(
+            "a file in the folder that the training rewrites after each complete checkpoint; it "
+            "shows the job that there is a newer one",
+            "latest",
+            default_is="that of the framework",
+            see="restarts.md",
+        ),
+    ] = None
+
+
+class CheckpointsKeys:
+    """What the training saves."""
+
+    checkpoints: Annotated[
+        Checkpoints | None,
+        Key(
+            "where the training saves its state, and what it resumes from",
+            "{path: /fsx/checkpoints/gpt-1b}",
+            schedules=False,
+            belongs_with=("time", "storage"),
+            references="plan",
+            is_section=True,
+        ),
+    ] = None
+
+
+# ------------------------------------------------------------------ restarts
+# How often a job resumes from its checkpoints.
+
+
+# No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
+
+
+class Restarts(SpecModel):
+    """How often the job may resume from its checkpoints, for each reason that an attempt ends."""
+
+    time_limit: Annotated[Budget, Key("maximum number of restarts after the time limit", "5")] = 0
+    failure: Annotated[Budget, Key("... after a crash", "1")] = 0
+    node_failure: Annotated[
+        Budget,
+        Key("... after Slurm lost a node, or all ranks were gone while their launcher waited", "5"),
+    ] = 3
+    stalled: Annotated[
+        Budget, Key("... after the ranks made no progress for `stall_seconds`", "1")
+    ] = 3
+    stall_seconds: Annotated[
+        Seconds | None,
+        Key("stop ranks that make no progress for so long", "1800", default_is="none"),
+    ] = None
+    grace_seconds: Annotated[
+        Seconds, Key("how long the ranks have to save and end before the limit", "300")
+    ] = 180
+    signal: Annotated[
+        Literal["USR1", "USR2", "TERM"] | None,
+        Key(
+            "`USR1`, `USR2` or `TERM`, also sent to the ranks (`launcher: srun`)",
+            "USR1",
+            default_is="none",
+        ),
+    ] = None
+
+
+class RestartsKeys:
+    """What happens after an attempt has ended."""
+
+    restarts: Annotated[
+        Restarts | None,
+        Key(
+            "how often the job may restart from its `checkpoints`",
+            "{time_limit: 5}",
+            schedules=True,
+            default_is="with `checkpoints`, Slurm requeues the job after a lost node",
+            belongs_with=("time",),
+            is_section=True,
+            beside={"signal": "restarts: {signal: USR1}"},
+            see="restarts.md",
+        ),
+    ] = None

@@ -9,8 +9,7 @@ import pathlib
 from typing import Literal
 
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.launchers import Launcher
-from clusterjobs.launchers.base import Launched, LauncherOptions
+from clusterjobs.launchers import Launched, Launcher, LauncherOptions
 
 
 class Options(LauncherOptions):

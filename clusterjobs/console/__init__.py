@@ -1,1 +1,0 @@
-"""What people see on a terminal: problems, tables, colours, options of commands."""
