@@ -245,7 +245,16 @@ class Preflight(NamedTuple):
         )
 
 
-ZSTD_ARCHIVES = (".tar.zst", ".tzst")  # the program zstd unpacks them
+# The archives that a job can unpack by the ends of their names, and the programs that it needs
+# besides Python, which reads zip.
+UNPACKERS: Mapping[str, tuple[str, ...]] = {
+    ".tar": ("tar",),
+    **dict.fromkeys((".tar.gz", ".tgz"), ("tar", "gzip")),
+    **dict.fromkeys((".tar.bz2", ".tbz2"), ("tar", "bzip2")),
+    **dict.fromkeys((".tar.xz", ".txz"), ("tar", "xz")),
+    ".zip": (),
+    **dict.fromkeys((".tar.zst", ".tzst"), ("tar", "zstd")),
+}
 
 
 class DataSet(NamedTuple):
@@ -271,10 +280,16 @@ class Staging(NamedTuple):
     links: tuple[BucketLink, ...]
 
     @property
-    def needs_zstd(self) -> bool:
-        """Whether an archive is unpacked by the program zstd, which nodes may lack."""
-        unpacked = (show(one.source).lower() for one in self.data if one.unpack)
-        return any(source.endswith(ZSTD_ARCHIVES) for source in unpacked)
+    def unpackers(self) -> tuple[str, ...]:
+        """The programs that unpack its archives, and that nodes may lack."""
+        unpacked = [show(one.source).lower() for one in self.data if one.unpack]
+        found = (
+            program
+            for end, programs in UNPACKERS.items()
+            for program in programs
+            if any(source.endswith(end) for source in unpacked)
+        )
+        return tuple(dict.fromkeys(found))
 
     @property
     def programs(self) -> tuple[str, ...]:

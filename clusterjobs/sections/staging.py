@@ -17,7 +17,7 @@ from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.files import check_data_paths, plan_inputs
 from clusterjobs.sections.placement.storage import is_below
-from clusterjobs.sections.plan import ZSTD_ARCHIVES, DataSet, Input, Staging
+from clusterjobs.sections.plan import UNPACKERS, DataSet, Input, Staging
 from clusterjobs.sections.rendering import Rendering
 from clusterjobs.spec.keys.staging import Data
 from clusterjobs.text import (
@@ -34,13 +34,6 @@ from clusterjobs.text import (
 # Refuses data sets with impossible paths: they conflict with each other or with the cluster.
 
 
-# What Python 3.7's standard library can unpack, and what it can with the program zstd.
-ARCHIVES = (
-    *(".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".zip"),
-    *ZSTD_ARCHIVES,
-)
-
-
 def check_data(context: Context, index: int, data: Data) -> None:
     """Check one data set by itself."""
     _check_paths(context, index, data)
@@ -48,11 +41,11 @@ def check_data(context: Context, index: int, data: Data) -> None:
         _check_own_disk(context, index, data)
     else:
         _check_shared(context, index, data)
-    if data.unpack and not show(data.source).lower().endswith(ARCHIVES):
+    if data.unpack and not show(data.source).lower().endswith(tuple(UNPACKERS)):
         context.problem(
             ("data", index, "source"),
             f"{show(data.source)} is not an archive that a job can unpack",
-            f"one of {', '.join(ARCHIVES)}; or leave unpack out",
+            f"one of {', '.join(UNPACKERS)}; or leave unpack out",
         )
 
 
@@ -257,10 +250,7 @@ def _explained(data: Data, linked: bool, service: str) -> tuple[str, str, str]:
 # The inputs to check, and the data to copy.
 
 
-_REQUIRE_ZSTD = ShellText(
-    "[[ -n $(type -P zstd) ]] || fail 'no program zstd on this node, to unpack a .zst: install it, "
-    "or pack the archive with gzip: zstd -dc X.tar.zst | gzip > X.tar.gz'"
-)
+_PACKAGES: Mapping[str, str] = {"xz": "xz-utils (Debian, Ubuntu) or xz"}  # others: as the program
 _VERIFY: Mapping[str, str] = {"source": " --refresh", "contents": " --reread"}
 
 
@@ -270,7 +260,7 @@ def render(rendering: Rendering) -> dict[str, Any]:
     return {
         "inputs": [
             *(_require(one) for one in staging.inputs if not one.made_late),
-            *(_REQUIRE_ZSTD for one in staging.data[:1] if staging.needs_zstd),
+            *map(_require_program, staging.unpackers),
             *(_require_bucket(one) for one in staging.data if one.source.startswith("s3://")),
         ],
         "late_inputs": [_require(one) for one in staging.inputs if one.made_late],
@@ -295,6 +285,15 @@ def _require(one: Input) -> ShellText:
         )
         complaint = joined("the data source ", one.path, " does not exist on node ", node, hint)
     return ShellText(f"[[ {there} ]] || fail {shell.quote(complaint)}")
+
+
+def _require_program(program: str) -> ShellText:
+    package = _PACKAGES.get(program, program)
+    complaint = (
+        f"no program {program} on this node, to unpack an archive of data: install the package "
+        f"{package}, or pack the archive in another way"
+    )
+    return ShellText(f"[[ -n $(type -P {program}) ]] || fail {shell.quote(complaint)}")
 
 
 def _require_bucket(data: DataSet) -> ShellText:

@@ -57,6 +57,9 @@ class _Lock:
 
     assert_held = check_lease
 
+    def descriptor(self) -> int:
+        return 2
+
 
 def unpack(archive: pathlib.Path, folder: pathlib.Path) -> dict[bytes, object]:
     """What stage.py unpacks in this process. Raises its StageError, or OSError."""

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import pathlib
+import re
 import subprocess
 import sys
 import tarfile
@@ -49,6 +50,15 @@ def write_zip(path: pathlib.Path) -> None:
             file.writestr(str(number), bytes(2 << 20))
 
 
+def write_sparse(path: pathlib.Path, form: str = "gnu", size: int = 8 << 30) -> None:
+    folder = path.with_name("sparse files")
+    folder.mkdir()
+    with (folder / "sparse").open("wb") as file:
+        file.truncate(size)
+    words = ["tar", f"--format={form}", "-S", "-C", folder, "-cf", path, "."]
+    subprocess.run(words, check=True)
+
+
 @pytest.mark.parametrize(
     ("name", "write", "why"),
     [
@@ -62,13 +72,14 @@ def write_zip(path: pathlib.Path) -> None:
         (
             "a.tar.bz2",
             lambda path: path.write_bytes(bz2.compress(tar_with(6 << 20))),
-            "0 B written, at least 6.29 MB more needed, ",
+            "MB written, at least 1.05 MB more needed, ",
         ),
         (
             "many.tar.bz2",
             lambda path: path.write_bytes(bz2.compress(tar_with(*[1 << 20] * 6))),
-            "2.1 MB written, at least 1.05 MB more needed, ",
+            "MB written, at least 1.05 MB more needed, ",
         ),
+        ("sparse.tar", write_sparse, "8.59 GB needed, "),
     ],
 )
 def test_an_archive_larger_than_the_disk_is_refused_with_numbers(
@@ -78,7 +89,8 @@ def test_an_archive_larger_than_the_disk_is_refused_with_numbers(
     write(tmp_path / name)
     code, said, left = stage(disk, tmp_path / name)
     assert code == 1
-    assert f"stage failed: {disk}/to: not enough space: {why}{disk} has " in said
+    assert f"stage failed: {disk}/to: not enough space: " in said
+    assert f"{why}{disk} has " in said
     assert "free, and 31.5 kB must stay free" in said
     assert left == []
     fault_table.append(f"{name} larger than the disk: exit code 1; {why}nothing left on the disk")
@@ -97,30 +109,17 @@ def test_a_disk_that_is_full_without_notice_is_cleaned(tmp_path) -> None:
         tmp_path / "disk", tmp_path / "a.tar.bz2", sys.executable, "-Bc", program
     )
     assert code == 1
-    assert "not enough space: 3.15 MB written, then: No space left on device" in said
+    assert re.search("not enough space: .* written, then: tar: 0: .*(No space|Wrote only)", said)
     assert left == []
 
 
-def test_a_sparse_file_of_8_gib_is_refused(tmp_path, staged) -> None:
-    (tmp_path / "source").mkdir()
-    with (tmp_path / "source" / "sparse").open("wb") as file:
-        file.truncate(8 << 30)
-    for form in ("gnu", "posix"):
-        words = [
-            "tar",
-            f"--format={form}",
-            "-S",
-            "-C",
-            tmp_path / "source",
-            "-cf",
-            tmp_path / "a.tar",
-            ".",
-        ]
-        subprocess.run(words, check=True)
-        done = staged("--unpack", tmp_path / "a.tar", tmp_path / "to")
-        assert done.returncode == 1
-        assert "sparse is a sparse file: pack it without --sparse (-S)" in done.stdout
-        assert not (tmp_path / ".to.stage").exists()
+@pytest.mark.parametrize("form", ["gnu", "posix"])
+def test_a_sparse_file_is_unpacked_as_one(tmp_path, staged, form) -> None:
+    write_sparse(tmp_path / "a.tar", form, 64 << 20)
+    done = staged("--unpack", tmp_path / "a.tar", tmp_path / "to")
+    assert done.returncode == 0, done.stdout
+    status = (tmp_path / "to" / "sparse").stat()
+    assert (status.st_size, status.st_blocks < 100) == (64 << 20, True)
 
 
 @pytest.fixture
@@ -171,6 +170,6 @@ def test_nothing_stays_of_an_object_that_is_a_damaged_archive(
 
     monkeypatch.setitem(sys.modules, "stage_s3", types.SimpleNamespace(fetch_object=fetch_object))
     options = stage.Options("s3://corpus/a.tar", str(tmp_path / "to"), unpack=True)
-    with pytest.raises(stage.StageError, match=r"^s3://corpus/a.tar: ends in the middle"):
+    with pytest.raises(stage.StageError, match=r"^s3://corpus/a.tar: tar: Unexpected EOF"):
         stage.Stage(options).run()
     assert not (tmp_path / ".to.stage").exists()

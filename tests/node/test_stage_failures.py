@@ -52,7 +52,7 @@ def test_a_damaged_archive_is_not_tried_again(tmp_path, staged) -> None:
     archive.write_bytes(archive.read_bytes()[:-100])
     done = staged("--unpack", archive, tmp_path / "to", STAGE_DIR=str(tmp_path))
     assert done.returncode == 1
-    said = f"stage failed: {archive}: ends in the middle of its gzip data: copy or pack it again"
+    said = f"stage failed: {archive}: damaged gzip data: gzip: stdin: unexpected end of file: copy"
     assert said in done.stdout
     assert (tmp_path / "source_failed").exists()
 

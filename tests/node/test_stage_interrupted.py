@@ -95,7 +95,7 @@ _KILLED_AT_THE_END = """
 import os, signal, sys
 sys.path.insert(0, sys.argv.pop(1))
 import stage
-stage.commit_copy = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+stage.TargetFiles.commit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 stage.main()
 """
 
@@ -232,7 +232,7 @@ def test_a_lease_is_kept_alive_whatever_its_holder_is_at(
     assert second._try_lease()
 
 
-@pytest.mark.parametrize("moment", ["_sync", "verify_target"])
+@pytest.mark.parametrize("moment", ["_sync", "record_rows"])
 def test_who_has_lost_the_lease_meanwhile_puts_nothing_in_place(
     tmp_path, no_flock, monkeypatch: pytest.MonkeyPatch, moment
 ) -> None:
@@ -250,7 +250,7 @@ def test_who_has_lost_the_lease_meanwhile_puts_nothing_in_place(
     monkeypatch.setattr(module, moment, lose)
     with pytest.raises(stage.StageError, match="took over the lease"):
         stage.Stage(stage.Options(str(source), str(target))).run()
-    assert target.exists() == (moment == "verify_target")
+    assert target.exists() == (moment == "record_rows")
     assert not (tmp_path / ".to.stage" / "record.json").exists()
     assert (tmp_path / ".to.stage" / "lock.lease").read_text() == "job 2"
 
@@ -323,87 +323,62 @@ def test_a_disk_that_becomes_full_is_an_error_and_is_not_left_full(tmp_path, fau
 # ------------------------------------------------------------------ one block
 
 
-def task_of(stage_files, source: pathlib.Path, copy: pathlib.Path, **changes):
-    status = source.stat()
-    task = stage_files.Task(
-        "", str(source), str(copy), None, None, 0, status.st_size, status.st_size,
-        status.st_mtime_ns, 0o644, status.st_ctime_ns,
-    )  # fmt: skip
-    return task._replace(**changes)
-
-
-def test_a_file_that_changes_while_it_is_copied_is_an_error_that_names_it(
-    tmp_path, modules
-) -> None:
-    import stage_files
+@pytest.fixture
+def copied(tmp_path, modules):
+    """`copied(size, mtime)` copies a file of 100 bytes, of which this is what was listed."""
+    import stage_copy
+    import stage_log
+    import stage_record
 
     source = tmp_path / "source"
     source.write_bytes(b"x" * 100)
-    for changes in ({"mtime": 1}, {"size": 99, "length": 99}, {"size": 101, "length": 101}):
-        task = task_of(stage_files, source, tmp_path / "copy", **changes)
-        with pytest.raises(stage_files.StageError, match="source: changed while it was copied"):
-            stage_files.copy_block(task)
-        row = (task.size, task.mtime, task.mode, 0)
-        with pytest.raises(stage_files.StageError, match="source: changed while it was copied"):
-            stage_files.SmallFiles(str(source), str(tmp_path / "copy")).copy("", row)
-    source.unlink()
-    with pytest.raises(stage_files.StageError, match="source: No such file"):
-        stage_files.SmallFiles(str(source), str(tmp_path / "copy")).copy("", row)
-    with pytest.raises(stage_files.StageError, match="source: No such file"):
-        stage_files.copy_block(task)
+    paths = stage_record.StagePaths(str(tmp_path / "to"))
+    pathlib.Path(paths.folder).mkdir()
+
+    def copy(size: int = 100, mtime: int | None = None):
+        mtime = source.stat().st_mtime_ns if mtime is None else mtime
+        (block,) = stage_copy.blocks_of("", (size, mtime, 0o640, 17))
+        copier = stage_copy.Copier(paths, str(source), stage_log.Progress("", 0), None)
+        return copier._have(block)
+
+    return copy
 
 
-def test_what_is_read_back_must_be_what_was_written(tmp_path, modules, monkeypatch) -> None:
-    import stage_files
+def test_a_file_that_changes_while_it_is_copied_is_an_error_that_names_it(tmp_path, copied) -> None:
+    import stage_log
 
-    source = tmp_path / "source"
-    source.write_bytes(b"x" * 100)
+    for listed in ((100, 1), (99,), (101,)):
+        with pytest.raises(stage_log.StageError, match="source: changed while it was copied"):
+            copied(*listed)
+    (tmp_path / "source").unlink()
+    with pytest.raises(stage_log.StageError, match="source: No such file"):
+        copied(100, 1)
+
+
+def test_what_is_read_back_must_be_what_was_written(tmp_path, copied, monkeypatch) -> None:
+    import stage_copy
+
     answers = [0, 0]  # the copy is spoilt twice before it is read back
-    holds = stage_files._contains
+    holds = stage_copy._contains
 
     def spoilt(file: int, data: memoryview, offset: int) -> bool:
         if answers:
             os.pwrite(file, b"y", offset + answers.pop())
         return holds(file, data, offset)
 
-    monkeypatch.setattr(stage_files, "_contains", spoilt)
-    task = task_of(stage_files, source, tmp_path / "copy")
-    assert stage_files.copy_block(task) == zlib.crc32(b"x" * 100)
-    assert (tmp_path / "copy").read_bytes() == b"x" * 100
+    monkeypatch.setattr(stage_copy, "_contains", spoilt)
+    crc, status, is_new = copied()
+    copy = tmp_path / ".to.stage" / "copy"
+    assert (crc, is_new) == (zlib.crc32(b"x" * 100), True)
+    assert (status.st_mtime_ns, status.st_ctime_ns) == (
+        (tmp_path / "source").stat().st_mtime_ns,
+        copy.stat().st_ctime_ns,
+    )
+    assert copy.stat().st_mode & 0o777 == 0o640 & ~umask()
+    assert copy.read_bytes() == b"x" * 100
     answers += [0, 0, 99]
-    with pytest.raises(stage_files.StageError, match="copy: differs from what was written"):
-        stage_files.copy_block(task)
-
-
-def test_what_is_read_back_of_a_small_file_must_be_what_was_written(
-    tmp_path, modules, monkeypatch
-) -> None:
-    import stage_files
-
-    (tmp_path / "source").mkdir()
-    (tmp_path / "copy").mkdir()
-    (tmp_path / "source" / "x").write_bytes(b"x" * 100)
-    status = (tmp_path / "source" / "x").stat()
-    row = (100, status.st_mtime_ns, 0o640, 17)
-    answers = [0, 0]
-    pread = os.pread
-
-    def spoilt(file: int, size: int, offset: int) -> bytes:
-        if answers:
-            os.pwrite(file, b"y", answers.pop())
-        return pread(file, size, offset)
-
-    monkeypatch.setattr(os, "pread", spoilt)
-    files = stage_files.SmallFiles(str(tmp_path / "source"), str(tmp_path / "copy"))
-    found = files.copy("x", row)
-    copy = (tmp_path / "copy" / "x").stat()
-    times = (status.st_mtime_ns, copy.st_ctime_ns)
-    assert found == (100, status.st_mtime_ns, 0o640, 17, *times, (zlib.crc32(b"x" * 100),))
-    assert copy.st_mode & 0o777 == 0o640 & ~umask()
-    assert (tmp_path / "copy" / "x").read_bytes() == b"x" * 100
-    answers += [0, 0, 99]
-    with pytest.raises(stage_files.StageError, match="copy/x: differs from what was written"):
-        files.copy("x", row)
+    with pytest.raises(stage_copy.StageError, match="copy: differs from what was written"):
+        copied()
 
 
 def umask() -> int:

@@ -88,12 +88,27 @@ def test_a_source_is_missed_until_its_data_is_there(tmp_path: pathlib.Path) -> N
     assert "the data source" not in run.log
 
 
-def test_a_node_without_zstd_is_found_before_data_is_copied(tmp_path: pathlib.Path) -> None:
-    archive = {"source": f"{tmp_path}/a.tar.zst", "target": f"{tmp_path}/to", "scope": "node"}
+@pytest.mark.parametrize(
+    ("end", "programs"),
+    [
+        ("tar", ["tar"]),
+        ("tgz", ["tar", "gzip"]),
+        ("tar.bz2", ["tar", "bzip2"]),
+        ("TAR.XZ", ["tar", "xz"]),
+        ("tar.zst", ["tar", "zstd"]),
+        ("zip", []),
+    ],
+)
+def test_a_node_without_a_program_to_unpack_is_found_before_data_is_copied(
+    tmp_path: pathlib.Path, end: str, programs: list[str]
+) -> None:
+    archive = {"source": f"{tmp_path}/a.{end}", "target": f"{tmp_path}/to", "scope": "node"}
     text = script(command=["true"], data=[{**archive, "unpack": True}])
-    needed = "[[ -n $(type -P zstd) ]] || fail 'no program zstd on this node"
-    assert text.index(needed) < text.index('"$job_dir/stage.py" --unpack')
-    assert "type -P zstd" not in script(command=["true"], data=[archive])
+    before, _, _ = text.partition('"$job_dir/stage.py" --unpack')
+    wanted = [f"[[ -n $(type -P {one}) ]] || fail 'no program {one} on this" for one in programs]
+    assert [one in before for one in wanted] == [True] * len(programs)
+    assert text.count("to unpack an archive of data: install the package") == len(programs)
+    assert "to unpack an archive" not in script(command=["true"], data=[archive])
 
 
 def test_the_inputs_are_checked_after_the_nodes_and_before_data_is_copied() -> None:

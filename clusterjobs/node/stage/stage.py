@@ -14,8 +14,7 @@ import os
 import sys
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
-from stage_changes import find_changes, matches_record
-from stage_commit import commit_copy
+from stage_commit import UNSTAGED, TargetFiles, find_changes, record_rows, report_names
 from stage_copy import copy_files
 from stage_lab import source_for
 from stage_list import path_of, scan
@@ -32,10 +31,8 @@ from stage_log import (
     report_files,
     report_status,
 )
-from stage_record import StagedCopy, StagePaths, source_state
+from stage_record import StagedCopy, StagePaths
 from stage_space import remove_if_full
-from stage_target import TargetFiles, report_unstaged
-from stage_verify import verify_target
 
 _FLAGS = ("--unpack", "--refresh", "--reread", "--overwrite", "--check")
 
@@ -106,17 +103,23 @@ class Stage:
         if self._source_changed(record):
             log("%s: %s has changed" % (self.name, printable(self._written)))
             return None
-        report_unstaged(self.name, unstaged)
+        report_names(self.paths.target, UNSTAGED, unstaged)
         return dict(record)
 
     def _source_changed(self, record: Dict[str, Any]) -> bool:
-        """A missing source counts as unchanged. A bucket is listed only with --refresh."""
+        """A missing source counts as unchanged. A bucket is listed only with --refresh.
+
+        The time of change (ctime) is compared as well: it moves with every write, even if size and
+        time of content are put back. The inode is not, since some network file systems number
+        files anew.
+        """
         if self.is_s3 or not os.path.lexists(self.source):
             return False
         now = scan(self.source)
         if self.options.unpack:
-            return bool([source_state(now), now.files[""][3]] != record["state"])
-        return not matches_record(now, record)
+            return bool(list(now.files.get("", ())) != record["state"])
+        files = {name: tuple(row[:4]) for name, row in record["files"].items()}
+        return bool(now != (files, record["folders"], record["links"]))
 
     def _identity(self) -> List[Any]:
         """A source is known by its path as written: it may be a link to the newest version."""
@@ -134,9 +137,7 @@ class Stage:
                 return
             target = TargetFiles(self.paths, self._identity(), self.options.overwrite)
             copy = self._make_copy(target, lock)
-            is_new = commit_copy(self.paths, copy.listing, target, lock)
-            if not is_new:
-                target.report_unstaged(copy.listing)
+            is_new = target.commit(copy.listing, lock)
             self._write_record(copy, is_new, lock)
             lock.report_progress()
         except LeaseLostError:
@@ -148,8 +149,8 @@ class Stage:
                 raise os_failure(str(error.filename or self.paths.target), error) from None
             raise
         finally:
-            if lock.is_flock and not self.paths.has_left_data():
-                self.paths.remove_partial_copy()
+            if lock.is_flock:
+                self.paths.remove_unused()
             lock.release()
             self.paths.remove_empty_folder()
 
@@ -174,13 +175,12 @@ class Stage:
             record = None
         if self.options.unpack:
             archive = importlib.import_module("stage_archive")
-            changed = None if self.is_s3 else os.stat(self.source).st_ctime_ns
             copy: StagedCopy = archive.unpack_archive(self.paths, self.source, lock)
-            return copy if self.is_s3 else copy._replace(state=[copy.state, changed])
-        if self.is_s3:
+        elif self.is_s3:
             s3 = importlib.import_module("stage_s3")
-            reread = self.options.reread
-            copy = s3.copy_objects(self.paths, self.source, record, target, lock, reread)
+            copy = s3.copy_objects(
+                self.paths, self.source, record, target, lock, self.options.reread
+            )
         else:
             known = None if self.options.reread else record
             copy = copy_files(self.paths, self.source, known, target, lock)
@@ -189,7 +189,7 @@ class Stage:
     def _write_record(self, copy: StagedCopy, is_new: bool, lock: Lock) -> None:
         """Verify the whole target, and write down what it contains."""
         listing = copy.listing
-        rows = verify_target(self.paths.target, copy, is_new)
+        rows = record_rows(self.paths.target, copy, is_new)
         record = {
             "source": self._identity(),
             "state": copy.state,

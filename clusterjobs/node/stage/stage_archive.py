@@ -1,44 +1,61 @@
-"""Unpack an archive beside the target: tar (plain, gzip, bzip2, xz or zstd) and zip.
+"""Unpack an archive beside the target, with the programs tar, gzip, bzip2, xz, zstd and unzip.
 
-It may contain folders, files, and links that stay inside. A device, or a name that leads out of the
-target, is an error that names the member. This takes one process, because archives are read
-sequentially; after an interruption it starts again from the beginning. The readers find damage;
-this module knows what may be written.
+Their exit codes decide whether an archive is whole, and what they say on stderr is an error, too.
+What came out is compared with the listing. A device, or a name or link that leads out of the
+target, is an error that names the member. After an interruption it starts again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
+import re
 import shutil
-import zlib
-from typing import IO, Any, Dict, Iterable, List, Tuple
+import stat
+import subprocess
+import tempfile
+import time
+import zipfile
+from typing import IO, Any, Dict, List
 
-from stage_compressed import open_compressed
-from stage_files import BLOCK, range_checksum
-from stage_list import EMPTY, path_of, scan
+from stage_copy import progress_of, read_checksums
+from stage_list import EMPTY, Listing, path_of, scan
 from stage_lock import Lock
-from stage_log import LeaseLostError, Progress, SourceError, StageError, printable
-from stage_member import ArchiveError, Member
-from stage_member_names import ALSO_FOLDER, escapes, make_links, refused, safe_name
-from stage_record import (
-    Checksums,
-    SmallFileRows,
-    StagedCopy,
-    StagePaths,
-    remove,
-    source_state,
-)
-from stage_space import FreeSpace, check_space, is_full
-from stage_tar import TarReader
-from stage_zip import ZIP_START, ZipReader
+from stage_log import LeaseLostError, Progress, SourceError, StageError, format_size, printable
+from stage_record import StagedCopy, StagePaths, remove
+from stage_space import FreeSpace, check_space, too_small
 
-_REFUSED = {
-    "device": ("is not a file, a folder or a link",),
-    "sparse file": ("is a sparse file", "pack it without --sparse (-S)"),
-}
+_MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+_MAGIC.update({bytes([n]) + b"\x2a\x4d\x18": "zstd" for n in range(0x50, 0x60)})  # of pzstd
+_ZIP = b"PK\3\4"
+_TAR = [
+    "tar", "--extract", "--file=-", "--verbose", "--verbose", "--block-number", "--numeric-owner",
+    "--quoting-style=escape", "--no-same-permissions", "--no-same-owner",
+    "--delay-directory-restore", "--warning=no-timestamp", "--warning=no-unknown-keyword",
+    "--warning=no-alone-zero-block",
+]  # fmt: skip
+# As in `block 9: lrwxrwxrwx 0/0  0 2026-11-24 02:25 NAME -> TARGET`. Odd times are numbers.
+_MEMBER = re.compile(rb"block \d+: (.)\S+ \S+ +([\d,]+) (-?\d+-\S+ \S+|-?\d+) .*\n")
+_END = re.compile(rb"block (\d+): \*\* Block of NULs \*\*\n")
+_ESCAPE = re.compile(rb"\\(?:([0-7]{3})|(.))")
+_ESCAPED = dict(zip(b"abfnrtv", b"\a\b\f\n\r\t\v"))
+# What a program says although the archive may be whole: a retry can help.
+_FULL = re.compile("No space left|quota exceeded|Wrote only")
+_FAULT = re.compile("Input/output error|Stale file|Cannot allocate|memory exhausted")
+# What tar says before it names a member, or after it.
+_UNNAMED = re.compile("Removing leading|Skipping to next|Exiting with failure")
+_UNIT = 512  # everything in a tar is a multiple of it
 _PIECE = 1 << 20
 _MOST_IN_GZIP = 1032  # bytes that one compressed byte can stand for
+_AGAIN = "copy or pack it again"
+
+
+class ArchiveError(Exception):
+    """What is wrong with an archive, without its name, and what to do about it."""
+
+    def __init__(self, what: str, hint: str = _AGAIN) -> None:
+        super().__init__("%s: %s" % (what, hint))
 
 
 def unpack_archive(paths: StagePaths, source: str, lock: Lock) -> StagedCopy:
@@ -54,144 +71,300 @@ def unpack_archive(paths: StagePaths, source: str, lock: Lock) -> StagedCopy:
 
 
 def _unpack_archive(paths: StagePaths, source: str, lock: Lock) -> StagedCopy:
-    archive = source
+    archive, is_s3 = source, source.startswith("s3://")
     remove(paths.copy)
-    if source.startswith("s3://"):
-        archive = os.path.join(paths.folder, "archive")
+    if is_s3:
+        archive = paths.archive
         s3 = importlib.import_module("stage_s3")  # by name, as in stage.py
         state: Any = s3.fetch_object(source, archive, paths, lock)
     else:
-        state = source_state(scan(source))
-    size = os.stat(archive).st_size
-    progress = Progress("stage %s" % printable(paths.target), size, lock.check_lease)
-    unpacker = Unpacker(paths, source, progress)
+        state = _state_of(source)
+    failure = None
     try:
-        with open(archive, "rb") as file:
-            checksums = unpacker.unpack(file, size)
+        listing = Unpacker(paths, archive, lock).unpack()
     except ArchiveError as error:
-        _check_unchanged(source, state)
-        raise SourceError("%s: %s: %s" % (printable(source), error, error.hint)) from None
-    except OSError as error:
-        if is_full(error):
-            raise unpacker.space.failure(error) from None
-        if error.filename:
-            raise
-        raise StageError("%s: %s" % (printable(source), error)) from None
-    _check_unchanged(source, state)
-    listing = scan(paths.copy, follow=False)
-    return StagedCopy(listing, checksums, SmallFileRows([], []), state)
-
-
-def _check_unchanged(source: str, state: Any) -> None:
-    """An archive that is still being written only seems to be damaged: a retry can help."""
-    if not source.startswith("s3://") and source_state(scan(source)) != state:
+        failure = SourceError("%s: %s" % (printable(source), error))
+    if not is_s3 and _state_of(source) != state:  # it may still be copied there: a retry can help
         raise StageError("%s: changed while it was unpacked" % printable(source))
+    if failure:
+        raise failure
+    sizes = {name: row[0] for name, row in listing.files.items()}
+    progress = progress_of(paths, sum(sizes.values()), lock)
+    return StagedCopy(listing, read_checksums(paths.copy, sizes, progress), state)
+
+
+def _state_of(source: str) -> List[int]:
+    return list(scan(source).files.get("", ()))
 
 
 class Unpacker:
-    """Writes the members of an archive."""
+    """Unpacks one archive. Raises ArchiveError and StageError."""
 
-    def __init__(self, paths: StagePaths, source: str, progress: Progress) -> None:
-        self.space = FreeSpace(paths)
-        self._paths, self._source, self._progress = paths, source, progress
-        self._copy = paths.copy
-        self._checksums: Checksums = {}
-        self._links: Dict[str, str] = {}
-        self._folders: List[Tuple[str, int]] = []
-        self._umask = os.umask(0)
-        os.umask(self._umask)
+    def __init__(self, paths: StagePaths, archive: str, lock: Lock) -> None:
+        self._paths, self._archive, self._copy, self._lock = paths, archive, paths.copy, lock
+        self._space, self._size = FreeSpace(paths), os.stat(archive).st_size
+        self._progress = Progress(
+            "stage %s" % printable(paths.target), self._size, lock.check_lease
+        )
+        self._wanted: Dict[str, int] = {}  # the size of each file; -1 for a folder or link
 
-    def unpack(self, file: Any, size: int) -> Checksums:
-        """The checksums of all files. Raises StageError or ArchiveError."""
-        self._file = file
-        if self._source.lower().endswith(".zip") or file.peek(4)[:4] == ZIP_START:
-            reader = ZipReader(file)
-            check_space(self._paths, EMPTY, reader.unpacked_size())
-            self._write_members(reader.members())
-        else:
-            check_space(self._paths, EMPTY, max(size, _size_in_gzip(file, size)))
-            with open_compressed(file) as stream:
-                self._write_members(TarReader(stream).members())
-        return self._checksums
+    def unpack(self) -> Listing:
+        """What came out: as the listing says, and with no link that leads out."""
+        with open(self._archive, "rb") as file:
+            start = file.read(512)
+            file.seek(0)
+            os.mkdir(self._copy)
+            is_zip = start.startswith(_ZIP) or self._archive.lower().endswith(".zip")
+            (self._unpack_zip if is_zip else self._unpack_tar)(file, start)
+        for folder, _, _ in os.walk(self._copy):
+            os.chmod(folder, os.stat(folder).st_mode & 0o777 | 0o700)
+        found = scan(self._copy, follow=False)
+        for name, link in found.links.items():
+            if link.startswith("/") or not self._is_inside(path_of(self._copy, name)):
+                raise refused(name, "is a link that leads out of the target")
+        sizes = {name: row[0] for name, row in found.files.items()}
+        holes = sum(sizes.values()) - self._space.written
+        check_space(self._paths, EMPTY, max(0, holes))  # of sparse files
+        if sizes != {name: size for name, size in self._wanted.items() if size >= 0}:
+            raise ArchiveError("what was unpacked differs from the archive's listing")
+        return found
 
-    def _write_members(self, members: Iterable[Member]) -> None:
-        os.mkdir(self._copy)
-        for member in members:
-            self._write_member(member)
-        # Last, so that nothing is written through a link.
-        make_links(self._links, self._source, self._copy)
-        for path, mode in reversed(self._folders):
-            os.chmod(path, self._permissions(mode) | 0o700)
+    def _is_inside(self, path: str) -> bool:
+        return os.path.join(os.path.realpath(path), "").startswith(os.path.join(self._copy, ""))
 
-    def _write_member(self, member: Member) -> None:
-        name = safe_name(member, self._source)
-        path = path_of(self._copy, name)
-        if member.kind == "folder":
-            os.makedirs(path, exist_ok=True)
-            self._folders.append((path, member.mode))
+    # -------------------------------------------------------------- tar
+
+    def _unpack_tar(self, file: IO[bytes], start: bytes) -> None:
+        if not start:
+            raise ArchiveError("is empty")
+        check_space(self._paths, EMPTY, max(self._size, _size_in_gzip(file, self._size)))
+        kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), "")
+        with tempfile.TemporaryFile() as lines:
+            packer = Program([kind, "-dc"], file, subprocess.PIPE) if kind else None
+            tar = Program(
+                [*_TAR, "-C", self._copy], subprocess.PIPE, lines, [self._lock.descriptor()]
+            )
+            try:
+                end = self._feed(packer.process.stdout if packer else file, file, tar)
+                code = tar.end()
+                marker = self._read_listing(lines)
+                if packer and end >= 0:
+                    packer.check("damaged %s data: " % kind, self._full)
+                if code and not kind and marker is None and not self._wanted:
+                    raise not_an_archive("tar", start)
+                tar.check("", self._full)
+            finally:
+                for one in filter(None, (tar, packer)):
+                    one.close()
+        if marker is None:
+            raise ArchiveError("is cut off: it has no end-of-archive marker of tar")
+        if end > marker:
+            raise ArchiveError(
+                "has more data after tar's end-of-archive marker at byte %d: it is damaged, or "
+                "several archives were joined" % marker
+            )
+
+    def _feed(self, stream: Any, file: IO[bytes], tar: Program) -> int:
+        """Pass the tar on. The end of its last byte that is not zero; -1 if tar has failed."""
+        at = end = 0
+        while True:
+            data = stream.read(_PIECE)
+            if not data:
+                return end
+            self._space.take(len(data))
+            if not tar.write(data) and tar.end():
+                return -1
+            filled = len(data.rstrip(b"\0"))
+            end = at + filled if filled else end
+            at += len(data)
+            self._progress.bytes = os.lseek(file.fileno(), 0, os.SEEK_CUR)
+            self._progress.tick()
+
+    def _read_listing(self, lines: IO[bytes]) -> Any:
+        """Check the members' names and kinds. Where the end-of-archive marker is, or None."""
+        lines.seek(0)
+        width = len("2026-11-24 02:25")  # of the times so far: shorter ones are padded
+        for line in lines:
+            end, member = _END.fullmatch(line), _MEMBER.fullmatch(line)
+            if end:
+                return int(end[1]) * _UNIT
+            if member:
+                kind, size = member[1].decode(), member[2]
+                width = max(width, len(member[3]))
+                text = _unescaped(line[member.start(3) + width + 1 : -1])
+                self._add_member(kind, int(size) if size.isdigit() else 0, text)
+        return None
+
+    def _add_member(self, kind: str, size: int, text: str) -> None:
+        """`text`: the name, and after it what a link says."""
+        separator = {"l": " -> ", "h": " link to "}.get(kind)
+        name, _, other = text.partition(separator) if separator else (text, "", "")
+        if kind == "V":  # the label of the archive
             return
-        if member.kind in _REFUSED:
-            raise refused(self._source, member.name, *_REFUSED[member.kind])
-        if os.path.isdir(path):
-            raise refused(self._source, member.name, ALSO_FOLDER)
-        remove(path)  # the last member of a name counts
-        self._checksums.pop(name, None)
-        self._links.pop(name, None)
-        if member.kind == "link":
-            self._add_link(name, member.link)
-            return
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        if member.kind == "hard link":
-            self._copy_hard_link(member, name, path)
+        if kind not in "-Cdlh":
+            raise refused(name, "is not a file, a folder or a link")
+        normal = safe_name(name, kind == "d")
+        if kind == "h":
+            size = self._wanted.get(safe_name(other, False), 0)
+        self._wanted[normal] = -1 if kind in "dl" else size
+
+    def _full(self, why: str) -> StageError:
+        written = format_size(self._space.written)
+        return StageError(too_small(self._paths, "%s written, then: %s" % (written, why)))
+
+    # -------------------------------------------------------------- zip
+
+    def _unpack_zip(self, file: IO[bytes], start: bytes) -> None:
+        """By Python, which keeps the bytes of names and refuses nothing silently.
+
+        If the node has unzip, it must find the archive whole, too: it compares more.
+        """
+        words = ["unzip", "-tqq", os.path.abspath(self._archive)]
+        judge = Program(words, subprocess.DEVNULL, None) if shutil.which("unzip") else None
+        try:
+            self._write_members(file)
+        except (ArchiveError, StageError, OSError):
+            raise
+        except Exception as error:  # zipfile has many kinds of errors for a damaged archive
+            if not start.startswith(b"PK"):
+                raise not_an_archive("zip", start) from None
+            raise ArchiveError(str(error) or type(error).__name__) from None
         else:
-            self._checksums[name] = self._write_file(member, path)
+            if judge:
+                judge.check("", self._full)
+        finally:
+            if judge:
+                judge.close()
 
-    def _add_link(self, name: str, link: str) -> None:
-        if escapes(name, link):
-            raise refused(self._source, name, "is a link that leads out of the target")
-        self._links[name] = link
+    def _write_members(self, file: IO[bytes]) -> None:
+        mask = os.umask(0)
+        os.umask(mask)
+        links: Dict[str, str] = {}
+        with zipfile.ZipFile(file) as archive:
+            members = archive.infolist()
+            check_space(self._paths, EMPTY, sum(one.file_size for one in members))
+            for one in members:
+                name = safe_name(_name_in_zip(one), one.is_dir())
+                path, mode = path_of(self._copy, name), one.external_attr >> 16
+                self._wanted[name] = -1
+                links.pop(name, None)
+                if one.is_dir():
+                    os.makedirs(path, exist_ok=True)
+                elif stat.S_ISLNK(mode):
+                    links[name] = os.fsdecode(archive.read(one)[:4096])
+                else:
+                    self._wanted[name] = one.file_size
+                    os.makedirs(os.path.dirname(path), exist_ok=True)
+                    remove(path)
+                    with archive.open(one) as content, open(path, "wb") as to:
+                        for data in iter(lambda: content.read(_PIECE), b""):
+                            self._space.take(len(data))
+                            to.write(data)
+                            self._progress.bytes = file.tell()
+                            self._progress.tick()
+                    seconds = time.mktime((*one.date_time, 0, 0, -1))
+                    os.utime(path, (seconds, seconds))
+                    os.chmod(path, (mode & 0o777 or 0o644) & ~mask)
+        for name, link in links.items():  # last, so that nothing is written through a link
+            path = path_of(self._copy, name)
+            if not self._is_inside(os.path.dirname(path)):
+                raise refused(name, "leads out of the target through a link")
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            remove(path)
+            os.symlink(link, path)
 
-    def _copy_hard_link(self, member: Member, name: str, path: str) -> None:
-        original = safe_name(member._replace(name=member.link), self._source)
-        if original in self._links:
-            self._add_link(name, self._links[original])
-        elif original in self._checksums:
-            size = os.path.getsize(path_of(self._copy, original))
-            self.space.take(size, size)
-            shutil.copy2(path_of(self._copy, original), path)
-            self._checksums[name] = self._checksums[original]
-        else:
-            raise refused(self._source, member.name, "is a hard link to a missing file")
 
-    def _write_file(self, member: Member, path: str) -> List[int]:
-        """Write one file, compare it with what was unpacked, and return its blocks' checksums."""
-        checksums: List[int] = []
-        with open(path, "w+b") as file:
-            left = member.size
-            while left or not checksums:
-                crc, block = 0, min(BLOCK, left)
-                start = file.tell()
-                while block:
-                    data = member.content.read(min(_PIECE, block))
-                    if not data:
-                        raise ArchiveError("ends in the middle of %s" % printable(member.name))
-                    self.space.take(len(data), left)
-                    crc = zlib.crc32(data, crc)
-                    file.write(data)
-                    block, left = block - len(data), left - len(data)
-                    self._progress.bytes = os.lseek(self._file.fileno(), 0, os.SEEK_CUR)
-                    self._progress.tick()
-                file.flush()
-                if crc != range_checksum(file.fileno(), start, file.tell() - start):
-                    what = "differs from what was written when read back"
-                    raise StageError("%s: %s" % (printable(path), what))
-                checksums.append(crc)
-        os.chmod(path, self._permissions(member.mode))
-        os.utime(path, ns=(member.mtime, member.mtime))
-        return checksums
+class Program:
+    """A program that reads an archive."""
 
-    def _permissions(self, mode: int) -> int:
-        return mode & 0o777 & ~self._umask
+    def __init__(self, command: List[str], stdin: Any, stdout: Any, held: Any = ()) -> None:
+        if not shutil.which(command[0]):
+            what = "cannot be unpacked: this node has no program %s" % command[0]
+            raise ArchiveError(what, "install it, or pack the archive with gzip")
+        self._name = command[0]
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the program
+        self.process: Any = subprocess.Popen(
+            *(command, _PIECE),
+            stdin=stdin,
+            stdout=self._errors if stdout is None else stdout,
+            stderr=self._errors,
+            env={**os.environ, "LC_ALL": "C", "TAR_OPTIONS": ""},
+            pass_fds=held,
+        )
+
+    def write(self, data: bytes) -> bool:
+        """Whether it still reads."""
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(data)
+            return True
+        return False
+
+    def end(self) -> int:
+        """Its exit code, when it has read all."""
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        return int(self.process.wait())
+
+    def check(self, what: str, full: Any) -> None:
+        """Raises an error unless it has ended well, without a word."""
+        code = self.process.wait()
+        if code < 0:  # by a lack of memory, for example: a retry can help
+            raise StageError("%s was killed by signal %d" % (self._name, -code))
+        self._errors.seek(0)
+        said = self._errors.read().decode(errors="backslashreplace").strip()
+        for pattern, error in ((_FULL, full), (_FAULT, StageError)):
+            for line in filter(pattern.search, said.splitlines()):
+                raise error(printable(line))
+        if code or said:
+            lines = said.splitlines() or ["%s: exit code %d" % (self._name, code)]
+            named = [line for line in lines if not _UNNAMED.search(line)] or lines
+            raise ArchiveError(what + printable(named[0]))
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for file in (self.process.stdin, self.process.stdout, self._errors):
+            if file:
+                with contextlib.suppress(BrokenPipeError):
+                    file.close()
+
+
+def not_an_archive(kind: str, start: bytes) -> ArchiveError:
+    """The error for a file of another kind, such as a text or a pointer of git-lfs."""
+    shown = start[:40].decode("utf-8", "backslashreplace").split("\n")[0]
+    what = "is no %s archive, or damaged at its start: it starts with %r" % (kind, shown)
+    return ArchiveError(what, "put the archive itself there, or leave unpack out")
+
+
+def refused(name: str, why: str) -> ArchiveError:
+    """The error for a member that no target may have."""
+    return ArchiveError(
+        "member %s %s" % (printable(name), why), "pack the archive again without it"
+    )
+
+
+def safe_name(name: str, is_folder: bool) -> str:
+    """The normal form of a member's name; only a folder may be the target itself."""
+    normal = os.path.normpath(name)
+    if normal.startswith(("/", "../")) or normal == "..":
+        raise refused(name, "leads out of the target")
+    if not name or "\0" in name or (normal == "." and not is_folder):
+        raise refused(name, "has no possible name")
+    return "" if normal == "." else normal
+
+
+def _unescaped(text: bytes) -> str:
+    def byte(match: Any) -> bytes:
+        return bytes([int(match[1], 8) if match[1] else _ESCAPED.get(ord(match[2]), ord(match[2]))])
+
+    return os.fsdecode(_ESCAPE.sub(byte, text))
+
+
+def _name_in_zip(one: zipfile.ZipInfo) -> str:
+    """The bytes of a name that was made on Unix: zipfile takes it for text of DOS."""
+    if one.create_system != 3 or one.flag_bits & 1 << 11:  # Unix; a flag: the name is UTF-8
+        return one.filename
+    return os.fsdecode(one.filename.encode("cp437"))
 
 
 def _size_in_gzip(file: IO[bytes], size: int) -> int:

@@ -10,7 +10,7 @@ import os
 import zlib
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from stage_files import BLOCK
+from stage_copy import BLOCK
 
 _MIB = 1 << 20
 PART_SIZES = [n * _MIB for n in (8, 16, 5, 10, 15, 25, 32, 50, 64, 100, 128, 256, 512, 1024)]

@@ -9,12 +9,9 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 from stage_log import SourceError, os_failure, printable
 from stage_pool import run_parallel, worker_count
 
-_MAX_NAME_BYTES = 8 << 10  # of the folder names in one task
-
 File = Tuple[int, int, int, int]  # size, mtime, permissions, ctime
-Folder = Tuple[
-    str, Tuple[str, ...]
-]  # its name with a slash; the folders that links to it have led through
+# Its name with a slash; the real folders that links to it have led through.
+Folder = Tuple[str, Tuple[str, ...]]
 
 
 class Listing(NamedTuple):
@@ -51,90 +48,62 @@ def scan(root: str, follow: bool = True) -> Listing:
     except OSError as error:
         raise os_failure(root, error) from None
     if not stat.S_ISDIR(status.st_mode):
-        found.files[""] = _file_row(root, status)
+        found.files[""] = _row(root, status)
         return found
 
     def work(batch: List[Folder]) -> Any:
-        return _list_folders(root, batch, follow)
+        one = Listing({}, {}, {})
+        subfolders: List[Folder] = []
+        for folder in batch:
+            try:
+                subfolders += _list_folder(root, folder, follow, one)
+            except OSError as error:
+                raise os_failure(path_of(root, folder[0][:-1]), error) from None
+        return tuple(one), subfolders
 
-    def on_result(_: Any, answer: Any) -> Iterator[List[Folder]]:
-        (files, folders, links), subfolders = answer
+    def on_result(_: Any, answer: Any) -> List[List[Folder]]:
+        files, folders, links = answer[0]
         found.files.update(files)
         found.folders.update(folders)
         found.links.update(links)
-        return _batches(subfolders)
+        most = min(256, 1 + len(answer[1]) // (4 * worker_count()))
+        return [answer[1][at : at + most] for at in range(0, len(answer[1]), most)]
 
     # The top folder in this process: it shows how many others there are.
     run_parallel(work, on_result(None, work([("", (os.path.realpath(root),))])), on_result)
     return found
 
 
-def _batches(folders: List[Folder]) -> Iterator[List[Folder]]:
-    most = -(-len(folders) // (4 * worker_count()))
-    batch: List[Folder] = []
-    size = 0
-    for one in folders:
-        batch.append(one)
-        size += len(one[0]) + sum(map(len, one[1]))
-        if len(batch) >= most or size > _MAX_NAME_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
-
-
-def _list_folders(root: str, batch: List[Folder], follow: bool) -> Tuple[Any, List[Folder]]:
-    """The direct contents of some folders, and their subfolders."""
-    found = Listing({}, {}, {})
-    subfolders: List[Folder] = []
-    for one in batch:
-        path = path_of(root, one[0][:-1])
-        try:
-            folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                subfolders += _list_folder(folder, path, one, follow, found)
-            finally:
-                os.close(folder)
-        except OSError as error:
-            raise os_failure(path, error) from None
-    return tuple(found), subfolders
-
-
-def _list_folder(
-    folder: int, path: str, which: Folder, follow: bool, found: Listing
-) -> Iterator[Folder]:
+def _list_folder(root: str, which: Folder, follow: bool, found: Listing) -> Iterator[Folder]:
+    """Add the direct contents of a folder, and return its subfolders."""
     prefix, passed = which
-    files, is_file = found.files, stat.S_ISREG
-    with os.scandir(folder) as items:  # by its descriptor: no path to resolve for each file
-        for item in items:
-            name = prefix + item.name
-            status = item.stat(follow_symlinks=False)
-            if is_file(status.st_mode):
-                files[name] = _row(status)
-                continue
-            here = path_of(path, item.name)
-            is_link = stat.S_ISLNK(status.st_mode)
-            if is_link:
-                link = os.readlink(here)
-                if not follow or _stays_inside(prefix, link):
-                    found.links[name] = link
-                    continue
-                status = _stat_target(here, link)
-            if stat.S_ISDIR(status.st_mode):
-                found.folders[name] = stat.S_IMODE(status.st_mode) & 0o777
-                yield name + "/", _passed_folders(here, path, passed) if is_link else passed
-            else:
-                files[name] = _file_row(here, status)
+    path = path_of(root, prefix[:-1])
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with os.scandir(folder) as items:  # by its descriptor: no path to resolve for each file
+            for item in items:
+                name, here = prefix + item.name, path + "/" + item.name
+                status = item.stat(follow_symlinks=False)
+                is_link = stat.S_ISLNK(status.st_mode)
+                if is_link:
+                    link = os.readlink(here)
+                    if not follow or _stays_inside(prefix, link):
+                        found.links[name] = link
+                        continue
+                    status = _stat_target(here, link)
+                if stat.S_ISDIR(status.st_mode):
+                    found.folders[name] = status.st_mode & 0o777
+                    yield name + "/", _passed_folders(here, path, passed) if is_link else passed
+                else:
+                    found.files[name] = _row(here, status)
+    finally:
+        os.close(folder)
 
 
-def _file_row(path: str, status: os.stat_result) -> File:
+def _row(path: str, status: os.stat_result) -> File:
     if not stat.S_ISREG(status.st_mode):
         what = "neither a file nor a folder nor a link: move it away"
         raise SourceError("%s: %s" % (printable(path), what))
-    return _row(status)
-
-
-def _row(status: os.stat_result) -> File:
     return status.st_size, status.st_mtime_ns, status.st_mode & 0o777, status.st_ctime_ns
 
 

@@ -6,11 +6,12 @@ target never has partial data. The record is written last, and atomically.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import shutil
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from safe_folder import check_path, check_private, make_private
 from stage_list import Listing
@@ -19,27 +20,21 @@ from stage_log import SourceError, os_failure, printable
 VERSION = 3
 Checksums = Dict[str, List[int]]  # of each file, the CRC-32 of its blocks
 Block = Tuple[str, int, int, int, int]  # name, offset; size, mtime and ctime of the source file
-_JOURNAL_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-class SmallFileRows(NamedTuple):
-    """Small files, and their rows of the record as they were right after they were copied."""
-
-    names: Sequence[str]
-    rows: List[str]
-
-    def checksums(self) -> Checksums:
-        rows = json.loads("{%s}" % ",".join(self.rows))
-        return {name: row[-1] for name, row in rows.items()}
+_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class StagedCopy(NamedTuple):
-    """The copy beside the target, with the files that the target has already."""
+    """The copy beside the target, with the files that the target has already.
+
+    A row of the record: size, mtime, permissions and ctime of the original; mtime and ctime of the
+    file in the target; checksums of its blocks.
+    """
 
     listing: Listing  # what the target must contain
     checksums: Checksums  # of all files but the small ones
-    small: SmallFileRows
-    state: Any  # the state of the source, where the rows of the files do not say it
+    state: Any = None  # the state of the source, where the rows of the files do not say it
+    small: Sequence[str] = ()  # files that were copied as a whole
+    rows: Sequence[str] = ()  # and their rows of the record, as JSON, as they were copied
 
 
 class StagePaths:
@@ -54,11 +49,11 @@ class StagePaths:
         if len(os.fsencode(name)) > 240:  # a file name has at most 255 bytes
             name = hashlib.sha1(os.fsencode(name)).hexdigest()
         self.folder = os.path.join(parent, ".%s.stage" % name)
-        self.copy = os.path.join(self.folder, "copy")
-        self.lock = os.path.join(self.folder, "lock")
-        self._record = os.path.join(self.folder, "record.json")
-        self._commit = os.path.join(self.folder, "commit.json")
-        self._journal = os.path.join(self.folder, "journal")
+        self.copy, self.lock, self.archive = map(self.beside, ("copy", "lock", "archive"))
+        self._record, self._commit = map(self.beside, ("record.json", "commit.json"))
+
+    def beside(self, name: str) -> str:
+        return os.path.join(self.folder, name)
 
     def check(self) -> None:
         """Raises SourceError if another user could change the target or the files beside it."""
@@ -83,17 +78,14 @@ class StagePaths:
         """The record of a complete copy, or None."""
         return _load(self._record)
 
-    def load_commit(self) -> Optional[Dict[str, Any]]:
-        """What a commit that did not end may have written to the target, or None."""
-        return _load(self._commit)
+    def load_earlier(self) -> Optional[Dict[str, Any]]:
+        """The record, or what a commit that did not end may have written to the target."""
+        return _load(self._record) or _load(self._commit)
 
     def start_commit(self, names: Dict[str, Any]) -> None:
         """From now on the target counts as incomplete, and `names` in it as staged."""
         _write_synced(self._commit, json.dumps(dict(names, version=VERSION)))
-        try:
-            os.unlink(self._record)
-        except FileNotFoundError:
-            pass
+        remove(self._record)
         _sync_folder(self.folder)
 
     def write_record(self, record: Dict[str, Any], rows: Iterable[str]) -> None:
@@ -107,71 +99,60 @@ class StagePaths:
         remove(self._commit)
         self.remove_partial_copy()
 
-    def has_left_data(self) -> bool:
-        """Whether a later attempt could use something of this one."""
-        names = (self._record, self._commit, os.path.join(self.folder, "archive"))
-        return any(map(os.path.lexists, names)) or any(files for _, _, files in os.walk(self.copy))
+    def remove_unused(self) -> None:
+        """Remove what no later attempt could use."""
+        names = (self._record, self._commit, self.archive)
+        if not any(map(os.path.lexists, names)) and not any(f for _, _, f in os.walk(self.copy)):
+            self.remove_partial_copy()
 
     def remove_empty_folder(self) -> None:
         """Remove the folder beside the target if nothing is left in it."""
-        try:
+        with contextlib.suppress(OSError):  # not empty, or removed already
             os.rmdir(self.folder)
-        except OSError:  # not empty, or removed already
-            pass
 
     def start_copy(self, identity: List[Any]) -> None:
         """Keep the partial copy of an earlier attempt only if it had the same source."""
-        path = os.path.join(self.folder, "source")
-        try:
-            with open(path) as file:
-                if json.load(file) == identity:
-                    return
-        except (OSError, ValueError):
-            pass
+        path = self.beside("source")
+        with contextlib.suppress(OSError, ValueError), open(path) as file:
+            if json.load(file) == identity:
+                return
         self.remove_partial_copy()
         _write_synced(path, json.dumps(identity))
 
     def remove_partial_copy(self) -> None:
-        for name in ("source", "journal", "archive", "commands", "tool.out", "tool.log"):
-            path = os.path.join(self.folder, name)
-            try:
-                os.unlink(path)
-            except FileNotFoundError:
-                pass
-        remove(self.copy)
+        for name in ("source", "journal", "archive", "commands", "tool.out", "tool.log", "copy"):
+            remove(self.beside(name))
 
     def append_journal(self, line: str) -> None:
         """Add what has been copied: a JSON object of small files and rows, or a list of blocks.
 
         A block is a list of name, offset, size and times of the source file, checksum.
         """
+        path = self.beside("journal")
         try:
-            with open(os.open(self._journal, _JOURNAL_FLAGS, 0o644), "w") as file:
+            with open(os.open(path, _APPEND, 0o644), "w") as file:
                 file.write("\n" + line)  # on a new line even after a truncated one
         except OSError as error:
-            raise os_failure(self._journal, error) from None
+            raise os_failure(path, error) from None
 
     def load_journal(self) -> Dict[Block, int]:
         """The checksums of the copied blocks; the copy is compared with them before it is used."""
         found: Dict[Block, int] = {}
-        try:
-            with open(self._journal) as file:
-                for line in file:
-                    for *block, crc in _journal_entries(line):
-                        found[tuple(block)] = crc
-        except OSError:
-            pass
+        with contextlib.suppress(OSError), open(self.beside("journal")) as file:
+            for line in file:
+                for *block, crc in _journal_entries(line):
+                    found[tuple(block)] = crc
         return found
 
 
-def _journal_entries(line: str) -> List[Any]:
+def _journal_entries(line: str) -> Iterator[Any]:
     try:
         rows = json.loads(line)
     except ValueError:  # empty, or truncated when its writer was killed
-        return []
+        return iter(())
     if isinstance(rows, dict):
-        return [(name, 0, row[0], row[1], row[3], row[-1][0]) for name, row in rows.items()]
-    return list(rows)
+        return ((name, 0, row[0], row[1], row[3], row[-1][0]) for name, row in rows.items())
+    return iter(rows)
 
 
 def _load(path: str) -> Optional[Dict[str, Any]]:
@@ -196,9 +177,8 @@ def _write_synced(path: str, text: str) -> None:
 def _sync_folder(path: str) -> None:
     folder = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(folder)
-    except OSError:  # some file systems sync only files
-        pass
+        with contextlib.suppress(OSError):  # some file systems sync only files
+            os.fsync(folder)
     finally:
         os.close(folder)
 
@@ -211,9 +191,3 @@ def remove(path: str) -> None:
         shutil.rmtree(path)
     elif os.path.lexists(path):
         os.unlink(path)
-
-
-def source_state(source: Listing) -> List[Any]:
-    """The state of a source as a record keeps it."""
-    files = {name: list(row[:3]) for name, row in source.files.items()}
-    return [files, source.folders, source.links]

@@ -7,15 +7,14 @@ import time
 from typing import Any, Dict, Iterable, Optional
 
 from stage_bucket import ROUNDS, Bucket, Objects, is_refusal
-from stage_changes import unchanged_files
+from stage_commit import TargetFiles, unchanged_files
 from stage_copy import make_folders
 from stage_download import Download
 from stage_list import EMPTY, Listing, path_of
 from stage_lock import Lock
 from stage_log import Progress, SourceError, StageError, log, plural, printable
-from stage_record import Checksums, SmallFileRows, StagedCopy, StagePaths, remove
+from stage_record import Checksums, StagedCopy, StagePaths, remove
 from stage_space import FreeSpace, check_space
-from stage_target import TargetFiles
 from stage_verify_objects import ObjectVerifier, size_of
 
 
@@ -43,7 +42,7 @@ def copy_objects(
     check_space(paths, listing, sum(size for size, _ in wanted.values()))
     make_folders(paths.copy, listing)
     checksums.update(_fetch(bucket, paths, wanted, paths.copy, lock))
-    return StagedCopy(listing, checksums, SmallFileRows([], []), objects)
+    return StagedCopy(listing, checksums, objects)
 
 
 def check_source(source: str) -> None:

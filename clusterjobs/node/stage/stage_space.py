@@ -5,7 +5,6 @@ Some of it always stays free: others need it, such as the job's own log and chec
 
 from __future__ import annotations
 
-import errno
 import os
 import time
 from typing import Tuple
@@ -15,7 +14,6 @@ from stage_log import SourceError, StageError, format_size, log, plural, printab
 from stage_record import StagePaths
 
 _SPARE = 1.01  # file systems need some space for themselves
-_BLOCK = 4096  # what a small file takes
 _MEASURE_SECONDS = 0.5
 _MAX_RESERVE = 1 << 30
 
@@ -30,17 +28,12 @@ def check_space(paths: StagePaths, listing: Listing, needed: int) -> None:
     if needed and needed * _SPARE + reserve > free:
         is_possible = needed * _SPARE + reserve <= system.f_blocks * system.f_frsize
         kind = StageError if is_possible else SourceError
-        raise kind(_too_small(paths, "%s needed" % format_size(needed)))
+        raise kind(too_small(paths, "%s needed" % format_size(needed)))
     files = listing.size()
     if system.f_files and files > system.f_favail and needed:
         where = printable(os.path.dirname(paths.target))
         counts = "%s needed, %s has %d free" % (plural(files, "inode"), where, system.f_favail)
         raise StageError("%s: not enough inodes: %s" % (printable(paths.target), counts))
-
-
-def is_full(error: BaseException) -> bool:
-    """Whether the file system, or the user's part of it, has no space left."""
-    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def remove_if_full(paths: StagePaths) -> None:
@@ -56,7 +49,7 @@ class FreeSpace:
     """Ends the writing before the file system is full."""
 
     def __init__(self, paths: StagePaths) -> None:
-        self._paths, self._written = paths, 0
+        self._paths, self.written = paths, 0
         self._measure()
         self._was_full = self._left < 0  # then nothing is to be written: see `check_space`
 
@@ -65,27 +58,22 @@ class FreeSpace:
         if time.monotonic() - self._measured >= _MEASURE_SECONDS:
             self._measure()
         if self._left < 0 and not self._was_full:
-            raise StageError(_too_small(self._paths, "others have used it since the start"))
+            raise StageError(too_small(self._paths, "others have used it since the start"))
 
-    def take(self, size: int, needed: int) -> None:
-        """Call this before `size` bytes are written, the first of `needed`. Raises StageError."""
-        if needed > self._left or time.monotonic() - self._measured >= _MEASURE_SECONDS:
+    def take(self, size: int) -> None:
+        """Call this before `size` bytes are written. Raises StageError."""
+        if size > self._left or time.monotonic() - self._measured >= _MEASURE_SECONDS:
             self._measure()
-        if needed > self._left:
-            sizes = format_size(self._written), format_size(needed)
+        if size > self._left:
+            sizes = format_size(self.written), format_size(size)
             what = "%s written, at least %s more needed" % sizes
-            raise StageError(_too_small(self._paths, what))
-        self._left -= -(-size // _BLOCK) * _BLOCK
-        self._written += size
+            raise StageError(too_small(self._paths, what))
+        self._left -= size
+        self.written += size
 
     def _measure(self) -> None:
         free, reserve = _measure(self._paths)
         self._left, self._measured = free - reserve, time.monotonic()
-
-    def failure(self, error: OSError) -> StageError:
-        """The message of a write that failed although the file system seemed to have space."""
-        what = "%s written, then: %s" % (format_size(self._written), error.strerror)
-        return StageError(_too_small(self._paths, what))
 
 
 def _measure(paths: StagePaths) -> Tuple[int, int]:
@@ -95,7 +83,7 @@ def _measure(paths: StagePaths) -> Tuple[int, int]:
     return system.f_bavail * system.f_frsize, reserve
 
 
-def _too_small(paths: StagePaths, what: str) -> str:
+def too_small(paths: StagePaths, what: str) -> str:
     free, reserve = (format_size(size) for size in _measure(paths))
     where = printable(os.path.dirname(paths.target))
     has = "%s has %s free, and %s must stay free" % (where, free, reserve)

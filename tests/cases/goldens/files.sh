@@ -34,6 +34,8 @@ END
   # ---- inputs: fail now, since a retry would miss the same files -----------------------------
   [[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
   [[ -e '/home/ubuntu/it'\''s a $vocab' || -e /scratch/vocab ]] || fail "the data source /home/ubuntu/it's a \$vocab does not exist on node $SLURMD_NODENAME: correct the spec's data[2].source, or put the data there"
+  [[ -n $(type -P tar) ]] || fail 'no program tar on this node, to unpack an archive of data: install the package tar, or pack the archive in another way'
+  [[ -n $(type -P gzip) ]] || fail 'no program gzip on this node, to unpack an archive of data: install the package gzip, or pack the archive in another way'
   [[ -n $(find /fsx/corpus/books/ -mindepth 1 -print -quit 2> /dev/null) ]] || fail 'nothing in /fsx/corpus/books: is it associated with s3://my-corpus/books (cluster.yaml; pcluster update-cluster), and has FSx listed it?'
   stage python3 -B "$job_dir/stage.py" --unpack --check s3://my-corpus/eval.tar.gz "/fsx/eval sets/$USER"
   stage python3 -B "$job_dir/stage.py" --check s3://my-corpus/more /fsx/more

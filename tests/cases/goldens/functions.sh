@@ -164,15 +164,9 @@ end of stage_archive.py
 : <<'end of stage_bucket.py'
 (the text of stage_bucket.py)
 end of stage_bucket.py
-: <<'end of stage_changes.py'
-(the text of stage_changes.py)
-end of stage_changes.py
 : <<'end of stage_commit.py'
 (the text of stage_commit.py)
 end of stage_commit.py
-: <<'end of stage_compressed.py'
-(the text of stage_compressed.py)
-end of stage_compressed.py
 : <<'end of stage_copy.py'
 (the text of stage_copy.py)
 end of stage_copy.py
@@ -182,9 +176,6 @@ end of stage_download.py
 : <<'end of stage_etag.py'
 (the text of stage_etag.py)
 end of stage_etag.py
-: <<'end of stage_files.py'
-(the text of stage_files.py)
-end of stage_files.py
 : <<'end of stage_glob_groups.py'
 (the text of stage_glob_groups.py)
 end of stage_glob_groups.py
@@ -200,42 +191,21 @@ end of stage_lock.py
 : <<'end of stage_log.py'
 (the text of stage_log.py)
 end of stage_log.py
-: <<'end of stage_member.py'
-(the text of stage_member.py)
-end of stage_member.py
-: <<'end of stage_member_names.py'
-(the text of stage_member_names.py)
-end of stage_member_names.py
 : <<'end of stage_pool.py'
 (the text of stage_pool.py)
 end of stage_pool.py
 : <<'end of stage_record.py'
 (the text of stage_record.py)
 end of stage_record.py
-: <<'end of stage_replaced.py'
-(the text of stage_replaced.py)
-end of stage_replaced.py
 : <<'end of stage_s3.py'
 (the text of stage_s3.py)
 end of stage_s3.py
 : <<'end of stage_space.py'
 (the text of stage_space.py)
 end of stage_space.py
-: <<'end of stage_tar.py'
-(the text of stage_tar.py)
-end of stage_tar.py
-: <<'end of stage_target.py'
-(the text of stage_target.py)
-end of stage_target.py
-: <<'end of stage_verify.py'
-(the text of stage_verify.py)
-end of stage_verify.py
 : <<'end of stage_verify_objects.py'
 (the text of stage_verify_objects.py)
 end of stage_verify_objects.py
-: <<'end of stage_zip.py'
-(the text of stage_zip.py)
-end of stage_zip.py
 : <<'end of watchdog.py'
 (the text of watchdog.py)
 end of watchdog.py

@@ -631,18 +631,12 @@ end of stage.py
 : <<'end of stage_bucket.py'
 (the text of stage_bucket.py)
 end of stage_bucket.py
-: <<'end of stage_changes.py'
-(the text of stage_changes.py)
-end of stage_changes.py
 : <<'end of stage_commit.py'
 (the text of stage_commit.py)
 end of stage_commit.py
 : <<'end of stage_copy.py'
 (the text of stage_copy.py)
 end of stage_copy.py
-: <<'end of stage_files.py'
-(the text of stage_files.py)
-end of stage_files.py
 : <<'end of stage_lab.py'
 (the text of stage_lab.py)
 end of stage_lab.py
@@ -661,18 +655,9 @@ end of stage_pool.py
 : <<'end of stage_record.py'
 (the text of stage_record.py)
 end of stage_record.py
-: <<'end of stage_replaced.py'
-(the text of stage_replaced.py)
-end of stage_replaced.py
 : <<'end of stage_space.py'
 (the text of stage_space.py)
 end of stage_space.py
-: <<'end of stage_target.py'
-(the text of stage_target.py)
-end of stage_target.py
-: <<'end of stage_verify.py'
-(the text of stage_verify.py)
-end of stage_verify.py
 : <<'end of watchdog.py'
 (the text of watchdog.py)
 end of watchdog.py
