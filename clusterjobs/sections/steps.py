@@ -183,7 +183,8 @@ def _has(words: tuple[Value, ...], names: tuple[str, ...]) -> bool:
 
 _SECONDS_AT_THE_END = 60  # for a step with `when: always`: the nodes are idle meanwhile
 _SCRIPT = re.compile(r"[\w./][\w./-]{0,60}", re.ASCII)
-_SECONDS_TO_END = 30  # between SIGTERM and SIGKILL, as Slurm's KillWait
+_SECONDS_TO_END = 10  # between SIGTERM and SIGKILL
+_SECONDS_TO_SAVE = 30  # of ranks, as Slurm's KillWait
 
 
 def plan(context: Context) -> Steps:
@@ -244,8 +245,9 @@ def _timeout(written: WrittenStep, spec: Experiment) -> tuple[str, ...]:
     """In front of the program itself, since srun does not pass a SIGTERM on to its tasks."""
     if not written.timeout_seconds or written.when == "always":
         return ()
-    grace = spec.restarts.grace_seconds if spec.restarts else 0
-    kill_after = max(grace, _SECONDS_TO_END)  # ranks that save are not killed meanwhile
+    kill_after = _SECONDS_TO_END
+    if written.per == "rank":  # ranks that save are not killed meanwhile
+        kill_after = max(spec.restarts.grace_seconds if spec.restarts else 0, _SECONDS_TO_SAVE)
     return ("timeout", f"--kill-after={kill_after}", str(written.timeout_seconds))
 
 

@@ -60,8 +60,8 @@ def job(tmp_path: pathlib.Path) -> Job:
 def test_a_record_has_what_status_shows(job: Job) -> None:
     job.end(1, "failure", "step-9")
     (record,) = job.records()
-    ended = record.pop("ended")
-    assert isinstance(ended, int)
+    ended, began = record.pop("ended"), record.pop("began")
+    assert began <= ended
     assert record == {
         "attempt": 1,
         "reason": "failure",
@@ -69,6 +69,7 @@ def test_a_record_has_what_status_shows(job: Job) -> None:
         "exit_code": 1,
         "nodes": "n[1-2]",
         "seconds": 7,
+        "submitted": None,
     }
 
 
@@ -111,8 +112,10 @@ def test_an_attempt_that_brought_a_checkpoint_starts_the_count_anew(job: Job) ->
 
 
 def test_an_attempt_that_staged_data_counts_as_progress(job: Job) -> None:
-    (job.folder / "data_staged").touch()
-    assert [job.end(number, "failure") for number in (1, 2, 3)] == ["restart"] * 3
+    for number in (1, 2, 3):
+        job.begin(number)
+        (job.folder / "data_staged").touch()
+        assert job.end(number, "failure") == "restart"
     assert [one["data_staged"] for one in job.records()] == [True] * 3
     job.begin(4)
     assert not (job.folder / "data_staged").exists()
@@ -222,7 +225,7 @@ def test_a_lost_attempt_lasted_until_slurm_requeued_it(job: Job, squeue: pathlib
     squeue.write_text("1000\n")
     job.begin(1)
     started = job.folder / "started"
-    began = json.loads(started.read_text().splitlines()[1])["began"]
+    _, began, _ = map(int, started.read_text().split())
     squeue.write_text(f"{began + 50}\n")
     job.begin(2)
     (record,) = job.records()
@@ -242,11 +245,12 @@ def test_an_answer_of_squeue_that_is_no_time_is_left_out(
 def test_times_of_an_earlier_attempt_are_not_those_of_this_one(
     job: Job, squeue: pathlib.Path
 ) -> None:
-    """A full disk: the file still has the attempt before."""
+    """An attempt that ends before `begin`, for example in the spec's setup."""
     squeue.write_text("1000\n")
     job.begin(1)
+    squeue.write_text("1050\n")
     job.end(2, "failure")
-    assert "submitted" not in job.records()[-1]
+    assert job.records()[-1]["submitted"] == 1050
 
 
 def test_the_budget_of_lost_nodes_ends(job: Job) -> None:
@@ -284,11 +288,26 @@ def test_an_attempt_that_never_began_is_not_counted(job: Job) -> None:
     assert job.reasons() == ["time_limit"]
 
 
-def test_records_of_an_older_job_with_the_same_id_are_removed(job: Job) -> None:
-    (job.folder / "started").write_text("4\n")
-    job.end(4, "failure", "step-4")
-    assert job.begin(1) == "start"
-    assert job.records() == []
+def test_attempts_that_end_before_begin_are_kept_and_counted(job: Job) -> None:
+    """In the spec's setup: the script has noted that they began."""
+    started = job.folder / "started"
+    started.write_text("1 100\n")
+    assert job.end(1, "failure", "step-1") == "restart"
+    with started.open("a") as file:
+        file.write("2 200\n3 300\n")  # the second lost its node
+    assert job.end(3, "failure", "step-2") == "restart"
+    assert job.begin(4) == "start"
+    assert job.reasons() == ["failure", "node_failure", "failure"]
+    assert [one["began"] for one in job.records()] == [100, 200, 300]
+
+
+def test_lost_attempts_count_also_if_this_one_ends_before_begin(job: Job) -> None:
+    (job.folder / "started").write_text("1 100\n2 200\n3 300\n4 400\n")
+    before = [{"attempt": one, "reason": "node_failure", "checkpoint": one} for one in (1, 2)]
+    text = "".join(f"{json.dumps(one)}\n" for one in before)
+    (job.folder / "attempts.jsonl").write_text(text)
+    assert job.end(4, "failure", "step-1") == "stop"
+    assert job.said == "no restart: restarts.node_failure allows 2"
 
 
 def test_damaged_lines_are_no_records() -> None:

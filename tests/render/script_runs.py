@@ -132,11 +132,16 @@ def run_script(
     stdout, stderr = process.communicate(timeout=120)
     return Run(
         process.returncode,
-        [json.loads(line) for line in lines_of(folder / "logs" / JOB_ID / "attempts.jsonl")],
+        last_records(folder / "logs" / JOB_ID / "attempts.jsonl"),
         lines_of(folder / "requests"),
         ((stdout or b"") + (stderr or b"")).decode(errors="replace"),
         folder,
     )
+
+
+def last_records(file: pathlib.Path) -> list[dict[str, Any]]:
+    """The last record of each attempt."""
+    return list({one["attempt"]: one for one in map(json.loads, lines_of(file))}.values())
 
 
 def _catch_all_signals() -> None:

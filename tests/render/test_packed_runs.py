@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 import signal
 from typing import Any
 
 import pytest
-from script_runs import SMALL, STAND_INS, Run, as_yaml, lines_of, run_script
+from script_runs import SMALL, STAND_INS, Run, as_yaml, last_records, lines_of, run_script
 
 from clusterjobs.clusters.parallelcluster.facts import cluster_facts
 from clusterjobs.clusters.parallelcluster.source import read_cluster
@@ -57,10 +56,7 @@ def run_task(folder: pathlib.Path, text: str, task: int = 0, **options: Any) -> 
 def reasons(folder: pathlib.Path) -> dict[int, list[str]]:
     """How the attempts of each point ended, by its index."""
     logs = sorted(folder.glob("logs/a/*/4711/attempts.jsonl"))
-    return {
-        int(log.parts[-3][:4]): [json.loads(line)["reason"] for line in lines_of(log)]
-        for log in logs
-    }
+    return {int(log.parts[-3][:4]): [one["reason"] for one in last_records(log)] for log in logs}
 
 
 def test_a_point_that_fails_ends_alone(tmp_path: pathlib.Path) -> None:

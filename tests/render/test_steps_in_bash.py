@@ -55,6 +55,12 @@ def test_a_step_is_ended_by_its_timeout(run, per: str) -> None:
     assert not trained(end)
 
 
+def test_a_step_that_ignores_sigterm_ends_with_the_code_of_its_timeout(run) -> None:
+    end = run(before=[step('trap "" TERM; sleep 60', name="deaf", timeout_seconds=1)])
+    assert (end.code, end.reasons, end.recorded) == (124, ["failure"], [124]), end.log
+    assert "step deaf ended with exit code 124" in end.log
+
+
 def test_a_step_of_ranks_after_the_training_that_fails_does_not_run_the_training_again(
     run, tmp_path: pathlib.Path
 ) -> None:

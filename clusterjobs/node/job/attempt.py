@@ -15,11 +15,10 @@ import os
 import subprocess
 import sys
 import time
-from typing import Any, List, Optional
+from typing import Any, Dict, List, Optional
 
 from attempt_files import (
     Record,
-    first_line,
     latest_by_attempt,
     newest_checkpoint,
     read_end,
@@ -89,61 +88,64 @@ class Job:
 
     def begin(self) -> str:
         """`start`, or `stop` if this restart exceeds the budget."""
-        times = read_times(self._path("started"))
-        self.times = {"began": int(time.time()), "submitted": submit_time()}
-        previous = self._replace_started()
-        if previous == 0:  # the files belong to an old job: a new cluster reuses job ids
-            _remove(self.log)
         decision = "start"
-        if previous > 0 and not self._was_restarted(previous):
-            # Slurm requeued the job: a node was lost, or a user ran `scontrol requeue`.
-            self._append_lost(previous, times)
+        if self._settle():
             decision = "start" if self._may_restart("node_failure") else "stop"
-        for name in ("data_staged", f"watchdog.{self.attempt}"):
-            _remove(self._path(name))
+        _remove(self._path(f"watchdog.{self.attempt}"))
         if self.attempt > 1 and decision == "start":
             say(f"attempt {self.attempt}, from checkpoint {self.checkpoint or 'none'}")
         return decision
 
-    def _append_lost(self, attempt: int, times: Record) -> None:
-        """Record an attempt that could not: it ended when Slurm requeued it."""
-        began, ended = times.get("began"), self.times.get("submitted")
-        seconds = ended - began if began and ended and ended >= began else None
-        self._append(attempt, "node_failure", None, "", seconds, times)
-
-    def _replace_started(self) -> int:
-        """Write down that this attempt has started; return the number of the previous one, or 0.
-
-        The second line has the times of this attempt.
-        """
+    def _settle(self) -> bool:
+        """Note when this attempt began, and record those before it that could not; whether any."""
         path = self._path("started")
-        text = first_line(path)
-        previous = int(text) if text.isdigit() else 0
+        known = read_started(path).get(self.attempt, {})
+        is_first = "submitted" not in known  # an attempt may end before `begin`
+        began = known.get("began") or int(time.time())
+        submitted = submit_time() if is_first else known["submitted"]
+        self.times = {"began": began, "submitted": submitted or None}
         try:
-            with open(f"{path}.new", "w", encoding="ascii") as file:
-                file.write(f"{self.attempt}\n{json.dumps(self.times)}\n")
-            os.replace(f"{path}.new", path)
+            with open(path, "a", encoding="ascii") as file:
+                file.write(f"{self.attempt} {began} {submitted or 0}\n" * is_first)
         except OSError:
             pass  # the disk is full: the record at the end fails, too
-        return previous if previous < self.attempt else 0
+        has_lost = self._append_lost_ones()
+        if is_first:
+            _remove(self._path("data_staged"))
+        return has_lost
 
-    def _was_restarted(self, attempt: int) -> bool:
-        """Whether the attempt ended for a reason after which the script requeues the job."""
-        records = self._records()
-        last = records[-1] if records else {}
-        return last.get("attempt") == attempt and kind(last.get("reason")) in RESTARTED
+    def _append_lost_ones(self) -> bool:
+        """Record the attempts that could not; whether there are any.
+
+        Slurm requeued the job, since a node was lost, or a user ran `scontrol requeue`: each of
+        them ended when Slurm put the next one into the queue.
+        """
+        records = {one["attempt"]: one for one in self._records()}
+        started = read_started(self._path("started"))
+        found = False
+        for attempt in sorted(one for one in started if one < self.attempt):
+            if kind(records.get(attempt, {}).get("reason")) in RESTARTED:
+                continue  # the script itself has requeued the job
+            times = started[attempt]
+            began, ended = times.get("began"), started.get(attempt + 1, {}).get("submitted")
+            seconds = ended - began if began and ended and ended >= began else None
+            self._append(attempt, "node_failure", None, "", seconds, times)
+            found = True
+        return found
 
     # ---------------------------------------------------------------- end
 
     def end(self) -> str:
         """Record how the attempt ended; `restart` if its reason has budget left."""
         options = self.options
-        self.times = read_times(self._path("started"), self.attempt)
+        has_lost = self._settle()
         self._append(
             *(self.attempt, options.reason, options.exit_code),
             *(options.nodes, options.seconds, self.times),
         )
         if not self._may_restart(options.reason):
+            return "stop"
+        if has_lost and not self._may_restart("node_failure"):
             return "stop"
         say(f"requeued after {options.reason}, from checkpoint {self.checkpoint or 'none'}")
         return "restart"
@@ -209,28 +211,21 @@ class Job:
         return os.path.join(self.options.folder, name)
 
 
-def read_times(path: str, attempt: Optional[int] = None) -> Record:
-    """When an attempt began, and when Slurm put it into the queue; {} if that is unknown.
+def read_started(path: str) -> Dict[int, Record]:
+    """The times of the attempts that have begun, by their numbers, in seconds since 1970.
 
-    Both in seconds since 1970. Slurm sets the submit time of a job that it requeues anew.
-    `attempt`: the times of another one are not wanted; on a full disk these are in the file.
+    A line is `NUMBER BEGAN [SUBMITTED]`. Slurm sets the submit time of a job that it requeues anew.
     """
     try:
-        number, _, text = read_end(path).partition("\n")
-        times = json.loads(text)
-    except (OSError, ValueError, RecursionError):
+        lines = read_end(path).splitlines()
+    except OSError:
         return {}
-    is_right = (
-        isinstance(times, dict)
-        and attempt in (None, _number(number))
-        and all(one is None or isinstance(one, int) for one in times.values())
-    )
-    names = ("began", "submitted")
-    return {name: times.get(name) for name in names} if is_right else {}
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isdigit() else 0
+    found: Dict[int, Record] = {}
+    for line in lines:
+        numbers = [int(word) for word in line.split() if word.isdigit()]
+        if numbers and len(numbers) == len(line.split()):
+            found[numbers[0]] = dict(zip(("began", "submitted"), numbers[1:]))
+    return found
 
 
 def submit_time() -> Optional[int]:

@@ -10,7 +10,6 @@ from typing import Any
 
 from clusterjobs.node.job.attempt_files import (
     MAX_RECORDS,
-    first_line,
     latest_by_attempt,
     read_end,
     read_records,
@@ -103,8 +102,9 @@ def unrecorded_attempts(
     For a job that has ended: kill -9 of its script, or a node lost for good. Jobs with restarts
     write the number down; of others, only a first attempt is known.
     """
-    started = first_line(str(folder / "started"))
-    number = int(started) if started.isdecimal() else int((folder / "plan.json").exists())
+    words = (line.split() for line in _end(folder / "started").splitlines())
+    started = [int(one[0]) for one in words if one and one[0].isdecimal() and len(one[0]) < 9]
+    number = max(started, default=int((folder / "plan.json").exists()))
     recorded = max((one.number for one in attempts), default=0)
     if number <= recorded:
         return ()

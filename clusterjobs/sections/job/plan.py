@@ -155,7 +155,6 @@ def render(rendering: Rendering) -> dict[str, Any]:
         "has_workdir": job.workdir is not None,
         "workdir": shell.quote(job.workdir or "."),
         "parameters": [_parameter_text(one) for one in job.parameters],
-        "removes_old_records": plan.restarts is None,
         "is_packed": plan.placement.per_node > 1,
         "refuses_arguments": plan.placement.per_node == 1 and not plan.launch.takes_arguments,
         "has_watchdog": has_watchdog(plan),

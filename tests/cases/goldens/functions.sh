@@ -548,6 +548,8 @@ start_job() { # JOB_FOLDER ARGUMENT...
   for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do trap "on_signal $signal" "$signal"; done
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   trap on_time_limit USR1
+  (( attempt > 1 )) || rm -f -- "$job_dir"/{attempts.jsonl,started} # a new cluster reuses job ids
+  printf '%s %(%s)T\n' "$attempt" -1 >> "$job_dir/started" || true # an attempt without a record has been lost
   write_plan || true # a full disk
   unpack_programs || fail "cannot write into $job_dir"
   (( $# == 1 )) || fail "unexpected arguments: ${*:2} (job_arguments: true in the spec allows them)"
@@ -636,6 +638,8 @@ start_job() { # JOB_FOLDER ARGUMENT...
   for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do trap "on_signal $signal" "$signal"; done
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   trap on_time_limit USR1
+  (( attempt > 1 )) || rm -f -- "$job_dir"/{attempts.jsonl,started} # a new cluster reuses job ids
+  printf '%s %(%s)T\n' "$attempt" -1 >> "$job_dir/started" || true # an attempt without a record has been lost
   write_plan || true # a full disk
   unpack_programs || fail "cannot write into $job_dir"
   (( $# == 1 )) || fail "unexpected arguments: ${*:2} (job_arguments: true in the spec allows them)"
@@ -778,7 +782,8 @@ start_job() { # JOB_FOLDER ARGUMENT...
   trap finish EXIT # and for every signal that would end the script without it:
   for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do trap "on_signal $signal" "$signal"; done
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
-  (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
+  (( attempt > 1 )) || rm -f -- "$job_dir"/{attempts.jsonl,started} # a new cluster reuses job ids
+  printf '%s %(%s)T\n' "$attempt" -1 >> "$job_dir/started" || true # an attempt without a record has been lost
   write_plan || true # a full disk
   (( $# == 1 )) || fail "unexpected arguments: ${*:2} (job_arguments: true in the spec allows them)"
 }
@@ -893,8 +898,10 @@ run_step() { # COMMAND...: like a training if `run_ranks` calls it, otherwise SI
   [[ -z $output ]] || cat -- "$output"
   [[ -n ${reason#after_failure} ]] || ask_slurm_for_reason
   if (( status )) || [[ -n ${reason#after_failure} ]]; then
-    (( step_seconds == 0 || SECONDS - started < step_seconds )) ||
+    if (( step_seconds && SECONDS - started >= step_seconds )); then
       printf 'clusterjobs: step %s took longer than %s s (timeout_seconds)\n' "$name" "$step_seconds" >&2
+      (( status != 137 )) || status=124 # it ignored SIGTERM
+    fi
     printf 'clusterjobs: step %s ended with exit code %s\n' "$name" "$status" >&2
     exit "$status"
   fi
@@ -1064,6 +1071,8 @@ start_job() { # JOB_FOLDER
   for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do trap "on_signal $signal" "$signal"; done
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   trap on_time_limit USR1
+  (( attempt > 1 )) || rm -f -- "$job_dir"/{attempts.jsonl,started} # a new cluster reuses job ids
+  printf '%s %(%s)T\n' "$attempt" -1 >> "$job_dir/started" || true # an attempt without a record has been lost
   write_plan || true # a full disk
   unpack_programs || fail "cannot write into $job_dir"
 }
@@ -1259,7 +1268,8 @@ start_job() { # JOB_FOLDER ARGUMENT...
   trap finish EXIT # and for every signal that would end the script without it:
   for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do trap "on_signal $signal" "$signal"; done
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
-  (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
+  (( attempt > 1 )) || rm -f -- "$job_dir"/{attempts.jsonl,started} # a new cluster reuses job ids
+  printf '%s %(%s)T\n' "$attempt" -1 >> "$job_dir/started" || true # an attempt without a record has been lost
   write_plan || true # a full disk
   (( $# == 1 )) || fail "unexpected arguments: ${*:2} (job_arguments: true in the spec allows them)"
 }
@@ -1464,7 +1474,8 @@ start_job() { # JOB_FOLDER ARGUMENT...
   trap finish EXIT # and for every signal that would end the script without it:
   for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do trap "on_signal $signal" "$signal"; done
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
-  (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
+  (( attempt > 1 )) || rm -f -- "$job_dir"/{attempts.jsonl,started} # a new cluster reuses job ids
+  printf '%s %(%s)T\n' "$attempt" -1 >> "$job_dir/started" || true # an attempt without a record has been lost
   write_plan || true # a full disk
   (( $# == 1 )) || fail "unexpected arguments: ${*:2} (job_arguments: true in the spec allows them)"
 }

@@ -1865,7 +1865,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
 # ======== steps-in-a-row
   # ---- before the training -------------------------------------------------------------------
   step=fetch once=1 step_seconds=3600
-  run_step timeout --kill-after=300 3600 ./fetch
+  run_step timeout --kill-after=10 3600 ./fetch
 
   step=pretraining once=2 step_seconds=0
   command=(env "NODE=$CLUSTERJOBS_NODE_RANK" python3 pretrain.py --ranks 32)

@@ -115,7 +115,8 @@ start_job() { # JOB_FOLDER ARGUMENT...
   trap finish EXIT # and for every signal that would end the script without it:
   for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do trap "on_signal $signal" "$signal"; done
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
-  (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
+  (( attempt > 1 )) || rm -f -- "$job_dir"/{attempts.jsonl,started} # a new cluster reuses job ids
+  printf '%s %(%s)T\n' "$attempt" -1 >> "$job_dir/started" || true # an attempt without a record has been lost
   write_plan || true # a full disk
   (( $# == 1 )) || fail "unexpected arguments: ${*:2} (job_arguments: true in the spec allows them)"
 }
@@ -187,7 +188,15 @@ on_signal() { # NUMBER: ends the job, but after a SIGTERM by Slurm the ranks may
   [[ $during != on_* ]] || during=${BASH_COMMAND%%$'\n'*} # a command of main
   (( $1 != 15 )) || { reason=cancelled waiting=${ranks:+: waiting for the ranks}; ask_slurm_for_reason; }
   printf 'clusterjobs: got SIG%s during %s (%s)%s\n' "$(kill -l "$1")" "$during" "${reason:-failure}" "$waiting"
+  [[ -z $waiting ]] || record_signal || true
   [[ -n $waiting || " ${FUNCNAME[*]} " == *' finish '* ]] || exit "$((128 + $1))" # bash runs `finish` only once
+}
+
+record_signal() { # now, since Slurm kills this script if the ranks ignore SIGTERM; `finish` writes another line
+  local status=143
+  [[ $reason != time_limit ]] || status=124
+  printf '{"attempt": %s, "reason": "%s", "exit_code": %s, "nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' \
+    "$attempt" "$reason" "$status" "$SLURM_JOB_NODELIST" "$SECONDS" -1 >> "$job_dir/attempts.jsonl"
 }
 
 ask_slurm_for_reason() { # Slurm ends the steps of a job before it signals this script

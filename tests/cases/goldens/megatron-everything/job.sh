@@ -128,7 +128,7 @@ main() {
 
   # ---- before the training -------------------------------------------------------------------
   step=index once=1 step_seconds=3600
-  run_step timeout --kill-after=180 3600 ./build_index.sh
+  run_step timeout --kill-after=10 3600 ./build_index.sh
 
   # A command above, or the data, may have made these.
   [[ -r pretrain_gpt.py ]] || fail "no script pretrain_gpt.py in $PWD: correct the spec's script or workdir, or put it there"
@@ -219,6 +219,8 @@ start_job() { # JOB_FOLDER ARGUMENT...
   for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do trap "on_signal $signal" "$signal"; done
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   trap on_time_limit USR1
+  (( attempt > 1 )) || rm -f -- "$job_dir"/{attempts.jsonl,started} # a new cluster reuses job ids
+  printf '%s %(%s)T\n' "$attempt" -1 >> "$job_dir/started" || true # an attempt without a record has been lost
   (( attempt > 1 )) || rm -f -- "$job_dir/data.jsonl"
   write_plan || true # a full disk
   unpack_programs || fail "cannot write into $job_dir"
@@ -324,7 +326,15 @@ on_signal() { # NUMBER: ends the job, but after a SIGTERM by Slurm the ranks may
   [[ $during != on_* ]] || during=${BASH_COMMAND%%$'\n'*} # a command of main
   (( $1 != 15 )) || { reason=cancelled waiting=${ranks:+: waiting for the ranks}; ask_slurm_for_reason; }
   printf 'clusterjobs: got SIG%s during %s (%s)%s\n' "$(kill -l "$1")" "$during" "${reason:-failure}" "$waiting"
+  [[ -z $waiting ]] || record_signal || true
   [[ -n $waiting || " ${FUNCNAME[*]} " == *' finish '* ]] || exit "$((128 + $1))" # bash runs `finish` only once
+}
+
+record_signal() { # now, since Slurm kills this script if the ranks ignore SIGTERM; `finish` writes another line
+  local status=143
+  [[ $reason != time_limit ]] || status=124
+  printf '{"attempt": %s, "reason": "%s", "exit_code": %s, "nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' \
+    "$attempt" "$reason" "$status" "$SLURM_JOB_NODELIST" "$SECONDS" -1 >> "$job_dir/attempts.jsonl"
 }
 
 ask_slurm_for_reason() { # Slurm ends the steps of a job before it signals this script
@@ -380,8 +390,10 @@ run_step() { # COMMAND...: like a training if `run_ranks` calls it, otherwise SI
   ranks='' child=''
   [[ -n ${reason#after_failure} ]] || ask_slurm_for_reason
   if (( status )) || [[ -n ${reason#after_failure} ]]; then
-    (( step_seconds == 0 || SECONDS - started < step_seconds )) ||
+    if (( step_seconds && SECONDS - started >= step_seconds )); then
       printf 'clusterjobs: step %s took longer than %s s (timeout_seconds)\n' "$name" "$step_seconds" >&2
+      (( status != 137 )) || status=124 # it ignored SIGTERM
+    fi
     printf 'clusterjobs: step %s ended with exit code %s\n' "$name" "$status" >&2
     exit "$status"
   fi
