@@ -1,4 +1,4 @@
-"""Makes the description of a cluster from what its Slurm prints."""
+"""Makes the description of a cluster from its Slurm, and a spec from an sbatch script."""
 
 from clusterjobs.plugins import Command
 
@@ -6,4 +6,10 @@ IMPORT = Command(
     "clusters.import",
     "clusterjobs.importing.command:import_",
     "Describe a Slurm cluster, from its Slurm or from files.",
+)
+SCRIPT = Command(
+    "import",
+    "clusterjobs.importing.scripts.command:import_",
+    "Write a spec from an sbatch script.",
+    after="render",
 )

@@ -1,0 +1,148 @@
+"""clusterjobs import: a spec from an sbatch script, and the proof that it launches the same."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import sys
+from collections.abc import Iterator
+
+import click
+
+from clusterjobs.console.options import completed_by
+from clusterjobs.console.show import print_json, problem_data, show_problems, styled
+from clusterjobs.errors import counted, one_problem
+from clusterjobs.importing.scripts.proof import Proof, prove
+from clusterjobs.importing.scripts.spec import Imported, import_script
+from clusterjobs.sites.folders import read_text
+
+_MOST_FILES = 200
+_EXAMPLES = """\b
+Examples:
+  clusterjobs import train.sbatch > train.yaml
+  clusterjobs import train.sbatch --cluster p4d-a100 -o train.yaml
+  clusterjobs import *.sbatch -o specs/
+  cat train.sbatch | clusterjobs import -
+"""
+
+
+@click.command(name="import", epilog=_EXAMPLES)
+@click.argument("scripts", nargs=-1, required=True, metavar="SCRIPT...")
+@click.option(
+    "--cluster",
+    metavar="NAME|FILE",
+    shell_complete=completed_by("completed_clusters"),
+    help="The cluster of the spec, to check it against.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=pathlib.Path),
+    help="The file for the spec; with several scripts, a folder.",
+)
+@click.option("--force", is_flag=True, help="Overwrite files.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def import_(
+    scripts: tuple[str, ...],
+    cluster: str | None,
+    output: pathlib.Path | None,
+    force: bool,
+    as_json: bool,
+) -> int:
+    """Write the spec of an sbatch SCRIPT, and prove that its job launches the same.
+
+    The script runs in a bash without files, network and programs: stand-ins record what it would
+    launch. What could not be carried over is listed first, with its line. `-` reads standard input.
+
+    Exit code 0 only if the job of the spec launches the same words, and renders.
+    """
+    if len(scripts) > 1 and output is None and not as_json:
+        raise click.UsageError("several scripts need a folder: -o FOLDER")
+    results: list[tuple[str, Imported, Proof]] = []
+    for script in scripts:
+        imported, proof = _import(script, cluster)
+        results.append((script, imported, proof))
+        target = _target(script, output, several=len(scripts) > 1)
+        if target is not None:
+            _write(target, proof.text, force)
+        elif not as_json:
+            click.echo(proof.text, nl=False)
+        if not as_json:
+            for line in _report(script, imported, proof, cluster):
+                click.echo(line, err=True)
+            show_problems(proof.problems)
+    if as_json:
+        print_json([_data(*one) for one in results])
+    complete = [proof.is_same and not imported.missing for _, imported, proof in results]
+    return 0 if all(complete) else 1
+
+
+def _import(script: str, cluster: str | None) -> tuple[Imported, Proof]:
+    path = pathlib.Path(script)
+    folder = pathlib.Path.cwd() if script == "-" else path.parent
+    text = sys.stdin.read() if script == "-" else read_text(path)
+    if "\0" in text:
+        raise one_problem(f"{script} is no script: it has NUL bytes")
+    name = "job" if script == "-" else re.sub(r"[^\w.-]", "-", path.stem)
+    imported = import_script(text, _beside(folder, path), cluster or "CLUSTER", name)
+    return imported, prove(imported, folder, cluster)
+
+
+def _beside(folder: pathlib.Path, script: pathlib.Path) -> dict[str, str]:
+    """Other shell scripts in the folder, which this one may call."""
+    found = sorted(folder.glob("*.sh"))[:_MOST_FILES]
+    return {one.name: read_text(one) for one in found if one.is_file() and one != script}
+
+
+def _target(script: str, output: pathlib.Path | None, several: bool) -> pathlib.Path | None:
+    if output is None or not (several or output.is_dir()):
+        return output
+    return output / f"{'job' if script == '-' else pathlib.Path(script).stem}.yaml"
+
+
+def _write(target: pathlib.Path, text: str, force: bool) -> None:
+    if target.exists() and not force:
+        raise one_problem(f"{target} exists", hint="choose another file, or use --force")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text, encoding="utf-8")
+
+
+def _report(script: str, imported: Imported, proof: Proof, cluster: str | None) -> Iterator[str]:
+    name = "standard input" if script == "-" else script
+    for line in imported.missing:
+        place = f"{name}:{line.number}" if line.number else name
+        yield f"{styled(place, bold=True)} not carried over: {line.what} ({line.why})"
+    for path, why in proof.derived.items():
+        yield f"not needed: {path}: {why}"
+    for text in imported.assumed:
+        yield f"assumed: {text}"
+    if cluster is None:
+        yield "assumed: a cluster with the script's queue and nodes; write its name at cluster:"
+    for difference in proof.differences:
+        yield f"different: {difference}"
+    if proof.problems:
+        yield styled("the spec does not render yet:", fg="red")
+    elif proof.is_same:
+        words, variables = counted(proof.words, "word"), counted(proof.variables, "variable")
+        yield styled(f"the same {words}, the same {variables}", fg="green")
+    if imported.missing:
+        numbers = sorted({line.number for line in imported.missing} - {0})
+        if numbers:
+            yield f"not carried over: lines {', '.join(map(str, numbers))}"
+    sys.stdout.flush()
+
+
+def _data(script: str, imported: Imported, proof: Proof) -> dict[str, object]:
+    """One import as data. Names are stable across versions."""
+    return {
+        "script": script,
+        "spec": proof.text,
+        "same": proof.is_same,
+        "words": proof.words,
+        "variables": proof.variables,
+        "differences": list(proof.differences),
+        "not_carried_over": [one._asdict() for one in imported.missing],
+        "not_needed": dict(proof.derived),
+        "assumed": list(imported.assumed),
+        "problems": [problem_data(one) for one in proof.problems],
+    }

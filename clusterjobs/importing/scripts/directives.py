@@ -1,0 +1,98 @@
+"""The `#SBATCH` lines of a script, and the keys of a spec that they mean."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from clusterjobs.slurm.options import known_options
+
+
+class Directive(NamedTuple):
+    """An option by its long name; "" for a flag."""
+
+    name: str
+    value: str
+    line: int
+
+
+def read_directives(text: str) -> list[Directive]:
+    """The options of the lines before the first command, as sbatch reads them."""
+    found: list[Directive] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip() and not line.startswith("#"):
+            break
+        if line.startswith("#SBATCH"):
+            found += _of_line(line.removeprefix("#SBATCH"), number)
+    return found
+
+
+def _of_line(line: str, number: int) -> Iterator[Directive]:
+    known = known_options("sbatch")
+    try:
+        words = shlex.split(line, comments=True)
+    except ValueError:
+        words = line.split()
+    while words:
+        word = words.pop(0)
+        if word.startswith("--"):
+            name, sign, value = word[2:].partition("=")
+            longer = [one for one in known.takes_value if one.startswith(name)]
+            name = longer[0] if name not in known.takes_value and len(longer) == 1 else name
+            takes = known.takes_value.get(name, "required" if words else "none")
+            if not sign and takes == "required" and words:
+                value = words.pop(0)
+        elif word.startswith("-") and len(word) > 1:
+            name, value = known.short.get(word[1], word[1]), word[2:].removeprefix("=")
+            if not value and known.takes_value.get(name) == "required" and words:
+                value = words.pop(0)
+        else:
+            continue
+        yield Directive(name, value, number)
+
+
+class Size(NamedTuple):
+    """Nodes, and tasks and GPUs of each node; None where the script does not say it."""
+
+    nodes: int
+    tasks_per_node: int | None
+    gpus_per_node: int | None
+
+
+_GPUS = re.compile(r"(?:gpu:)?(?:[A-Za-z][\w.-]*:)?(\d+)(?:\(.*\))?|gpu")
+
+
+def size_of(options: Mapping[str, str]) -> Size:
+    """The size that directives or options of srun ask for."""
+    nodes = _number(options.get("nodes", "").split("-")[0]) or 0
+    tasks = _number(options.get("ntasks", ""))
+    per_node = _number(options.get("ntasks-per-node", ""))
+    if not nodes:
+        nodes = max(1, (tasks or 1) // (per_node or 1)) if per_node else 1
+    if per_node is None and tasks is not None:
+        per_node = max(1, tasks // nodes)
+    return Size(nodes, per_node, _gpus(options, nodes, per_node))
+
+
+def _gpus(options: Mapping[str, str], nodes: int, tasks: int | None) -> int | None:
+    if (found := _count(options.get("gpus-per-node", ""))) is not None:
+        return found
+    for one in options.get("gres", "").split(","):
+        if one.startswith("gpu"):
+            return _count(one)
+    if (total := _count(options.get("gpus", ""))) is not None:
+        return total // nodes
+    if (each := _count(options.get("gpus-per-task", ""))) is not None and tasks:
+        return each * tasks
+    return None
+
+
+def _count(text: str) -> int | None:
+    found = _GPUS.fullmatch(text)
+    return int(found[1] or 1) if found else None
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() else None

@@ -1,0 +1,121 @@
+"""Compares the job of an imported spec with the script: its words, its variables, its size."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import shlex
+import tempfile
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from clusterjobs.errors import InputError, Problem
+from clusterjobs.importing.scripts.record import shown_mark
+from clusterjobs.importing.scripts.spec import Imported
+from clusterjobs.runs.load import load
+from clusterjobs.sections.plan import Plan
+from clusterjobs.text import show
+
+_ROUNDS = 30  # each leaves out the keys that the job sets itself
+_OURS = ("env", "sbatch", "setup", "prefix", "logs", "workdir")
+
+
+class Proof(NamedTuple):
+    """What the spec launches. `text`: the spec; `derived`: keys that every job sets itself -> why.
+
+    `problems`: why it does not render; then nothing was compared. `differences`: in the words.
+    `words`, `variables`: how many are equal.
+    """
+
+    text: str
+    derived: Mapping[str, str]
+    problems: tuple[Problem, ...]
+    differences: tuple[str, ...]
+    words: int
+    variables: int
+
+    @property
+    def is_same(self) -> bool:
+        return not self.problems and not self.differences
+
+
+def prove(imported: Imported, folder: pathlib.Path, cluster: str | None) -> Proof:
+    """Render the spec as it would be in `folder`, and compare.
+
+    A key that the job sets itself (`MASTER_ADDR`) is left out, with the reason that `render` gives.
+    `cluster`: None if none was named; then a cluster of the script's size takes its place.
+    """
+    derived: dict[str, str] = {}
+    for _ in range(_ROUNDS):
+        text = imported.text(derived)
+        try:
+            plan = _plan(text, imported, folder, cluster)
+        except InputError as error:
+            refused = {
+                one.path: one.what
+                for one in error.problems
+                if not one.warning and re.match(r"(env|sbatch|srun)\.", one.path)
+            }
+            if not refused.keys() - derived.keys():
+                problems = tuple(one for one in error.problems if not one.warning)
+                return Proof(text, derived, problems, (), 0, 0)
+            derived |= refused
+        else:
+            return _compared(imported, text, derived, plan)
+    raise AssertionError("each round leaves out at least one key")
+
+
+def _plan(text: str, imported: Imported, folder: pathlib.Path, cluster: str | None) -> Plan:
+    """The plan of the spec; without a cluster, beside a description of one that fits."""
+    with tempfile.TemporaryDirectory(dir=folder if cluster else None) as temporary:
+        spec = pathlib.Path(temporary) / "imported.yaml"
+        if cluster is None:
+            (spec.parent / "cluster.yaml").write_text(_description(imported, text), "utf-8")
+            text = re.sub(r"(?m)^cluster: .*$", "cluster: ./cluster.yaml", text)
+        elif os.sep in cluster:
+            text = re.sub(
+                r"(?m)^cluster: .*$", f"cluster: {pathlib.Path(cluster).absolute()}", text
+            )
+        spec.write_text(text, "utf-8")
+        return load(spec).plan
+
+
+def _description(imported: Imported, text: str) -> str:
+    """A cluster with the queue, nodes and GPUs that the script asks for."""
+    queue = re.search(r"(?m)^queue: (.*)$", text)
+    nodes, gpus = imported.size.nodes, imported.size.gpus_per_node
+    return (
+        "kind: slurm\n"
+        f"node_types: {{node: {{cpus: 256, gpus: {8 if gpus is None else gpus}}}}}\n"
+        f"partitions: {{{queue[1] if queue else 'queue'}: {{nodes: {{node: {nodes}}}}}}}\n"
+    )
+
+
+def _compared(imported: Imported, text: str, derived: Mapping[str, str], plan: Plan) -> Proof:
+    wanted = [shown_mark(word) for word in imported.words]
+    found = [show(word) for word in (*plan.launch.words,)]
+    if found[:2] == ["bash", "-c"] and found[2].startswith("exec "):
+        found = [re.sub(r"\$\{(\w+)\}", r"$\1", word) for word in shlex.split(found[2])[1:]]
+    found = found[1:] if found[:1] in (["python"], ["python3"]) else found
+    while found[:1] in (["-u"], ["-O"]):
+        found = found[1:]
+    differences = [] if wanted == found else _difference(wanted, found)
+    values = {one.name: show(one.value) for one in plan.environment.variables}
+    same = 0
+    for name, value in imported.variables.items():
+        if f"env.{name}" in derived:
+            continue
+        if name in values:
+            same += 1
+        else:
+            differences.append(f"the variable {name} is not set: {value}")
+    return Proof(text, derived, (), tuple(differences), len(found), same)
+
+
+def _difference(wanted: list[str], found: list[str]) -> list[str]:
+    lost = [word for word in wanted if word not in found]
+    new = [word for word in found if word not in wanted]
+    if not lost and not new:
+        return ["the order of the words differs"]
+    return [f"lost: {word}" for word in lost] + [f"new: {word}" for word in new]

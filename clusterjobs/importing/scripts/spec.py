@@ -1,0 +1,534 @@
+"""Writes the spec of a script from what it launches, and says what was not carried over."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from clusterjobs.importing.scripts.directives import Size, read_directives, size_of
+from clusterjobs.importing.scripts.launch import (
+    Launch,
+    launches,
+    program_words,
+    torchrun_keys,
+)
+from clusterjobs.importing.scripts.record import (
+    FIRST_NODE,
+    Call,
+    Recorded,
+    Recording,
+    computed_in,
+    names_in,
+    shown_mark,
+    with_references,
+    with_variables,
+)
+from clusterjobs.importing.yaml_lines import scalar
+from clusterjobs.slurm.options import is_slurm_time
+
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
+_DERIVED_DIRECTIVES = {
+    "nodes": "nodes",
+    "ntasks": "derived from nodes and ranks",
+    "ntasks-per-node": "derived from the launcher",
+    "gpus-per-node": "gpus_per_node",
+    "gpus": "gpus_per_node",
+    "gres": "gpus_per_node",
+    "gpus-per-task": "gpus_per_node",
+    "job-name": "name",
+    "time": "time_limit",
+    "partition": "queue",
+    "output": "the log is job.log in the job's folder",
+    "error": "the log is job.log in the job's folder",
+    "open-mode": "every job has it",
+    "exclusive": "whole nodes are the default",
+}
+_DERIVED_SRUN = names_in(
+    "nodes ntasks ntasks-per-node nodelist gpus gpus-per-node gpus-per-task gres cpus-per-task"
+    " jobid job-id kill-on-bad-exit wait output error exclusive unbuffered job-name partition"
+    " time account chdir container-workdir container-mount-home no-container-mount-home"
+    " container-name container-env label mem"
+)
+_WRITES = re.compile(
+    r"\s*(?:cat|echo|printf|sed|envsubst|jq|yq|awk)\b[^#]*?[^0-9&#>]>{1,2}\s*\"?([^\s\"|;>]+)"
+)
+_PRINTS = names_in(
+    "nvidia-smi hostname scontrol ip which lscpu ibstat fi_info squeue sinfo printenv "
+    "uname nvcc ldd clear getent dig"
+)
+_SETS_UP = ("module", "ml", "conda", "mamba", "micromamba")
+
+
+class Line(NamedTuple):
+    """A line of the script that is not in the spec, and why; 0 if the line is not known."""
+
+    number: int
+    what: str
+    why: str
+
+
+class Entry(NamedTuple):
+    """A key of the spec with its value in YAML, which may have several lines."""
+
+    key: str
+    value: str
+    comment: str = ""
+
+
+class Imported(NamedTuple):
+    """A spec made of a script. `words`: what a rank runs, as the script launches it.
+
+    `missing`: what was not carried over. `assumed`: what the script does not say.
+    """
+
+    entries: tuple[Entry, ...]
+    words: tuple[str, ...]
+    variables: Mapping[str, str]
+    missing: tuple[Line, ...]
+    assumed: tuple[str, ...]
+    size: Size
+
+    def text(self, dropped: Mapping[str, str]) -> str:
+        """The spec in YAML, without the keys of `dropped` (path -> why)."""
+        lines: list[str] = []
+        for entry in self.entries:
+            if entry.key not in dropped:
+                lines += _lines_of(entry, dropped)
+        return "\n".join(lines) + "\n"
+
+
+def _lines_of(entry: Entry, dropped: Mapping[str, str]) -> list[str]:
+    first, *rest = entry.value.split("\n")
+    comment = f"  # {entry.comment}" if entry.comment else ""
+    kept = [
+        line
+        for line in rest
+        if f"{entry.key}.{line.strip().partition(':')[0].strip(chr(34))}" not in dropped
+    ]
+    if rest and not kept:
+        return []
+    return [f"{entry.key}:{' ' if first else ''}{first}{comment}", *kept]
+
+
+def import_script(text: str, files: Mapping[str, str], cluster: str, name: str) -> Imported:
+    """The spec of a script. `files`: other scripts beside it. Raises InputError as `record`."""
+    return _Import(text, files, cluster, name).all()
+
+
+class _Import:
+    """One import; `_entries`, `_missing` and `_assumed` grow as it goes on."""
+
+    def __init__(self, text: str, files: Mapping[str, str], cluster: str, name: str) -> None:
+        self._text, self._files, self._cluster, self._name = text, files, cluster, name
+        self._directives = read_directives(text)
+        self._options = {one.name: one.value for one in self._directives}
+        self._size = size_of(self._options)
+        self._entries: list[Entry] = []
+        self._missing: list[Line] = []
+        self._assumed: list[str] = []
+        self._words: tuple[str, ...] = ()  # if they are more than what the ranks run
+
+    def all(self) -> Imported:
+        recording = self._recording(self._text)
+        recorded = recording.all()
+        found = launches(recorded.calls)
+        if not found:
+            recorded = recording.again_without_exits()
+            found = launches(recorded.calls)
+        found = [one for one in found if not self._only_prints(one)]
+        found = [one for one in found if one.has_srun or one.launcher] or found
+        self._assumed += recorded.notes
+        launch = self._inner(found[-1]) if found else None
+        for other in found[:-1]:
+            why = "another launch: one job has one; write a spec for each, with needs"
+            self._missing.append(Line(other.call.line, " ".join(other.call.words)[:80], why))
+        self._head(launch)
+        if launch is None:
+            self._missing.append(Line(0, "the launch", "no program that starts ranks was called"))
+            return self._result((), {})
+        self._program(launch)
+        variables = self._variables(launch)
+        self._software(recorded, launch)
+        self._written_files()
+        self._steps(recorded, launch, [one.call for one in found])
+        self._further_options()
+        return self._result(self._words or tuple(program_words(launch)), variables)
+
+    def _result(self, words: tuple[str, ...], variables: Mapping[str, str]) -> Imported:
+        return Imported(
+            tuple(self._entries),
+            words,
+            variables,
+            tuple(sorted(dict.fromkeys(self._missing))),
+            tuple(self._assumed),
+            self._size,
+        )
+
+    def _add(self, key: str, value: str, comment: str = "") -> None:
+        self._entries.append(Entry(key, value, comment))
+
+    # ------------------------------------------------------------------ the launch
+
+    def _inner(self, launch: Launch) -> Launch:
+        """The launch inside `bash -c` or a script that is here, if it is all that runs there."""
+        code = launch.code
+        script = posixpath.basename(launch.words[-1]) if launch.words else ""
+        if launch.words and posixpath.basename(launch.words[0]) in ("bash", "sh"):
+            code = (
+                self._files.get(posixpath.basename(launch.words[1]), "") if launch.words[1:] else ""
+            )
+        elif script in self._files and len(launch.words) == 1:
+            code = self._files[script]
+        if not code:
+            return launch
+        exports = "".join(
+            f"export {name}={_quoted(value)}\n" for name, value in launch.call.environment.items()
+        )
+        inner = self._recording(exports + code, launch.call.folder).all()
+        calls = [one for one in inner.calls if posixpath.basename(one.program) not in _PRINTS]
+        found = launches(calls)
+        if len(found) != 1 or len(calls) != 1:
+            words = ("bash", "-c", code) if launch.code else launch.words
+            return launch._replace(words=words, code="")
+        own = found[0]
+        return own._replace(
+            call=launch.call,
+            srun=launch.srun,
+            has_srun=launch.has_srun,
+            runtime=own.runtime or launch.runtime,
+            image=own.image or launch.image,
+            mounts=own.mounts or launch.mounts,
+            prefix=(*launch.prefix, *own.prefix),
+            environment={**launch.environment, **own.environment},
+        )
+
+    def _recording(self, code: str, folder: str = ".") -> Recording:
+        gpus = self._size.gpus_per_node or 8
+        return Recording(code, self._files, self._size.nodes, gpus, folder)
+
+    def _only_prints(self, launch: Launch) -> bool:
+        """Whether it is code that only shows what is there: `bash -c 'hostname; nvidia-smi'`."""
+        if not launch.code:
+            return False
+        calls = self._recording(launch.code).all().calls
+        return all(posixpath.basename(one.program) in _PRINTS for one in calls)
+
+    def _program(self, launch: Launch) -> None:
+        words = [*program_words(launch)]
+        is_script = bool(words) and words[0].endswith(".py") and _is_python(launch)
+        if launch.call.folder != ".":
+            self._add("workdir", scalar(self._reference(launch.call.folder)))
+        if launch.launcher in ("torchrun", "deepspeed") or (
+            launch.has_srun and not launch.launcher
+        ):
+            self._of_python(launch, words, is_script)
+        elif launch.launcher == "mpirun":
+            self._command("mpirun", launch.words)
+            for name in launch.own_options.keys() - {"np", "n", "N", "hostfile", "H", "host"}:
+                self._lost(launch, f"--{name}", "an option of mpirun")
+        elif launch.launcher:
+            self._whole_launcher(launch)
+        else:
+            self._command("", launch.words)
+            self._add("ranks_per_node", "1", "the script starts it once, without srun")
+        srun = {name: value for name, value in launch.srun.items() if name not in _DERIVED_SRUN}
+        if srun:
+            lines = [
+                f"  {name}: {_value(value) if value else 'true'}" for name, value in srun.items()
+            ]
+            self._add("srun", "\n" + "\n".join(lines))
+        if launch.prefix:
+            self._add("prefix", self._list(launch.prefix))
+
+    def _of_python(self, launch: Launch, words: Sequence[str], is_script: bool) -> None:
+        launcher = "torchrun" if launch.launcher else "srun"
+        if is_script:
+            comment = ""
+            if launch.launcher == "deepspeed":
+                comment = "torchrun starts the ranks as the deepspeed launcher did"
+                self._assumed.append(
+                    "torchrun starts the ranks, not the deepspeed launcher: --local_rank is not "
+                    "added to the arguments, LOCAL_RANK is set"
+                )
+            self._add("framework", "torchrun", comment)
+            if launcher != "torchrun":
+                self._add("launcher", launcher)
+            self._add("script", scalar(self._reference(words[0])))
+            self._arguments(words[1:])
+        else:
+            self._command(launcher, launch.words)
+        if launch.launcher == "torchrun":
+            keys, others = torchrun_keys(launch.own_options)
+            if keys:
+                inside = ", ".join(f"{key}: {_value(value)}" for key, value in keys.items())
+                self._add("torchrun", f"{{{inside}}}")
+            for name in others:
+                self._lost(launch, f"--{name}", "an option of torchrun")
+        elif launch.launcher:
+            for name in launch.own_options:
+                self._lost(launch, f"--{name}", f"an option of {launch.launcher}")
+        self._ranks(launch)
+
+    def _ranks(self, launch: Launch) -> None:
+        """`ranks_per_node`, where it is not the number of GPUs."""
+        options = launch.options
+        written = options.get("nproc-per-node", options.get("num_gpus", ""))
+        if launch.launcher:
+            ranks = int(written) if written.isdecimal() else None
+        else:
+            own = size_of({**self._options, **launch.srun})
+            ranks = own.tasks_per_node
+        if ranks is not None and ranks != self._size.gpus_per_node:
+            self._add("ranks_per_node", str(ranks))
+
+    def _whole_launcher(self, launch: Launch) -> None:
+        """A launcher with options of its own is the command, once on each node."""
+        words = list(launch.call.words)
+        start = next(
+            (n for n, word in enumerate(words) if posixpath.basename(word) == launch.launcher), 0
+        )
+        self._command("srun", words[start:])
+        self._words = tuple(words[start:])
+        self._add("ranks_per_node", "1", f"{launch.launcher} starts the ranks of a node")
+
+    def _command(self, launcher: str, words: Sequence[str]) -> None:
+        self._add("framework", "command")
+        if launcher and launcher != "srun":
+            self._add("launcher", launcher)
+        self._add("command", self._list(words))
+
+    def _arguments(self, words: Sequence[str]) -> None:
+        if not words:
+            return
+        given = [self._reference(word) for word in words]
+        pairs = _pairs(given)
+        if pairs is None:
+            self._add("args", "\n" + "\n".join(f"  - {_value(word)}" for word in given))
+            return
+        lines = []
+        for name, values in pairs:
+            shown = "true" if values is None else _value(values[0])
+            if values and len(values) > 1:
+                shown = f"[{', '.join(map(_value, values))}]"
+            lines.append(f"  {scalar(name)}: {shown}")
+        self._add("args", "\n" + "\n".join(lines))
+
+    def _list(self, words: Sequence[str]) -> str:
+        """A command. The address of the first node is known to bash alone."""
+        if any(FIRST_NODE in word for word in words):
+            code = "exec " + " ".join(_in_bash(word) for word in words)
+            return f"[bash, -c, {scalar(code)}]"
+        return f"[{', '.join(_value(self._reference(word)) for word in words)}]"
+
+    def _reference(self, text: str) -> str:
+        """The text with references; a value that only a running job computes is missing."""
+        for number, program in computed_in(text):
+            what = f"a value that {program} computes"
+            self._missing.append(Line(number, what, "it is known only when the job runs"))
+        if FIRST_NODE in text:
+            why = "the address of the first node is no value of a spec"
+            self._missing.append(Line(0, text.replace(FIRST_NODE, "$MASTER_ADDR"), why))
+        return with_references(text)
+
+    def _lost(self, launch: Launch, what: str, why: str) -> None:
+        self._missing.append(Line(launch.call.line, what, f"{why} that has no key"))
+
+    # ------------------------------------------------------------------ the rest
+
+    def _head(self, launch: Launch | None) -> None:
+        self._add("name", scalar(self._options.get("job-name") or self._name))
+        self._add("cluster", scalar(self._cluster))
+        if queue := self._options.get("partition"):
+            first, *others = queue.split(",")
+            self._add("queue", scalar(first))
+            if others:
+                self._assumed.append(f"the first of the partitions {queue}")
+        self._add("nodes", str(self._size.nodes))
+        if self._size.gpus_per_node is not None:
+            self._add("gpus_per_node", str(self._size.gpus_per_node))
+        if limit := self._options.get("time"):
+            self._add("time_limit", limit if is_slurm_time(limit) else scalar(limit))
+        if launch and not launch.launcher and (cpus := self._options.get("cpus-per-task")):
+            self._add("cpus_per_task", cpus)
+        folder = posixpath.dirname(self._options.get("output", ""))
+        if folder and "%" not in folder:
+            self._add("logs", scalar(folder), "each job has its own folder in it")
+
+    def _variables(self, launch: Launch) -> dict[str, str]:
+        """`env`: what the script exports, but what the job sets itself."""
+        found: dict[str, str] = {}
+        for name, value in launch.environment.items():
+            if FIRST_NODE in value:
+                if name != "MASTER_ADDR":
+                    what, why = f"export {name}", "MASTER_ADDR has the address of the first node"
+                    self._missing.append(Line(launch.call.line, what, why))
+                continue
+            if not re.fullmatch(r"[A-Za-z_]\w*", name) or name == "SLURM_JOB_NODELIST":
+                continue
+            found[name] = self._reference(value)
+        if found:
+            lines = [f"  {scalar(name)}: {_value(value)}" for name, value in found.items()]
+            self._add("env", "\n" + "\n".join(lines))
+        return found
+
+    def _software(self, recorded: Recorded, launch: Launch) -> None:
+        modules = [
+            item
+            for call in recorded.calls
+            if call.program in ("module", "ml") and call.line <= (launch.call.line or 10**9)
+            for item in _modules(call.arguments)
+        ]
+        lines: list[str] = []
+        sources = []
+        for path in recorded.sourced:
+            folder, _, end = path.rpartition("/bin/activate")
+            if folder and not end:
+                lines.append(f"  venv: {_value(self._reference(folder))}")
+            elif not path.endswith(("conda.sh", "modules.sh", "bashrc", ".profile")):
+                sources.append(self._reference(path))
+        if sources:
+            lines.append(f"  source: [{', '.join(map(_value, sources))}]")
+        if modules:
+            lines.append(f"  modules: [{', '.join(_value(one) for one in modules)}]")
+        activated = [
+            call.arguments[1]
+            for call in recorded.calls
+            if posixpath.basename(call.program) in _SETS_UP[2:]
+            and call.arguments[:1] == ("activate",)
+            and len(call.arguments) > 1
+        ]
+        if activated and not launch.image:
+            lines.append(f"  conda: {_value(self._reference(activated[-1]))}")
+        if launch.image:
+            lines.append("  container:")
+            lines.append(f"    runtime: {launch.runtime}")
+            lines.append(f"    image: {_value(_image(launch))}")
+            if launch.mounts:
+                given = ", ".join(_value(_mount(one)) for one in launch.mounts)
+                lines.append(f"    mounts: [{given}]")
+        if lines:
+            self._add("software", "\n" + "\n".join(lines))
+        limits = re.findall(r"(?m)^\s*(ulimit [^;&|\n#]+)", self._text)
+        if limits:
+            self._add("setup", f"[{', '.join(_value(one.strip()) for one in limits)}]")
+
+    def _steps(self, recorded: Recorded, launch: Launch, ranks: Sequence[Call]) -> None:
+        """Other programs are steps before and after the ranks, on the first node."""
+        position = recorded.calls.index(launch.call)
+        for key, calls in (
+            ("before", recorded.calls[:position]),
+            ("after", recorded.calls[position + 1 :]),
+        ):
+            others = [one for one in calls if one not in ranks]
+            steps = [self._step(one) for one in others if self._is_step(one, recorded)]
+            if steps:
+                self._add(key, "\n" + "\n".join(f"  - {one}" for one in steps))
+
+    def _is_step(self, call: Call, recorded: Recorded) -> bool:
+        name = posixpath.basename(call.program)
+        if name in _PRINTS or name in _SETS_UP or call.program in recorded.in_substitutions:
+            return False
+        if name == "srun" and any(one in _PRINTS or "hostname" in one for one in call.arguments):
+            return False
+        if name == "sbatch":
+            what = " ".join(call.words)[:80]
+            why = "it submits another job: clusterjobs does that with restarts, or needs"
+            self._missing.append(Line(call.line, what, why))
+            return False
+        if call.stdin:
+            what = " ".join(call.words)[:80]
+            self._missing.append(Line(call.line, what, "it reads text of the script"))
+            return False
+        return True
+
+    def _step(self, call: Call) -> str:
+        return f"{{command: {self._list(call.words)}}}"
+
+    def _written_files(self) -> None:
+        """Files that the script itself writes, such as a config of DeepSpeed."""
+        for number, line in enumerate(self._text.splitlines(), 1):
+            found = _WRITES.match(line)
+            if found and not found[1].startswith(("/dev/", "&")):
+                what = f"the file {found[1]}"
+                why = "the script writes it: keep it beside the spec, or write it in a step"
+                self._missing.append(Line(number, what, why))
+
+    def _further_options(self) -> None:
+        further = [one for one in self._directives if one.name not in _DERIVED_DIRECTIVES]
+        further = [one for one in further if one.name != "cpus-per-task"]
+        if any(one.name == "array" for one in further):
+            line = next(one.line for one in further if one.name == "array")
+            self._missing.append(Line(line, "--array", "write a sweep: docs/sweeps.md"))
+        kept = [one for one in further if one.name != "array"]
+        if kept:
+            lines = [f"  {one.name}: {_value(one.value) if one.value else 'true'}" for one in kept]
+            self._add("sbatch", "\n" + "\n".join(dict.fromkeys(lines)))
+
+
+def _in_bash(word: str) -> str:
+    """A word of bash with the same value."""
+    shown = shown_mark(word)
+    if shown == word:
+        return shlex.quote(word)
+    text = re.sub(r'([\\"`])', r"\\\1", with_variables(word))
+    return f'"{text}"'
+
+
+def _image(launch: Launch) -> str:
+    """The image as a spec has it: pyxis separates the registry with `#`, and paths are absolute."""
+    image = with_variables(launch.image)
+    if image.startswith("./") or (image.endswith(".sqsh") and "/" not in image):
+        return "${SLURM_SUBMIT_DIR}/" + image.removeprefix("./")
+    host, slash, rest = image.removeprefix("docker://").partition("/")
+    if launch.runtime == "pyxis" and slash and "." in host and "#" not in image:
+        return f"{host}#{rest}"
+    return image
+
+
+def _mount(mount: str) -> str:
+    """`/a:/b`; a folder alone is mounted under its own path."""
+    text = with_variables(mount)
+    if text.startswith(("./", "../")):
+        text = "${SLURM_SUBMIT_DIR}/" + text
+    return text if ":" in text else f"{text}:{text}"
+
+
+def _is_python(launch: Launch) -> bool:
+    return bool(launch.words) and posixpath.basename(launch.words[0]).startswith("python")
+
+
+def _modules(arguments: Sequence[str]) -> list[str]:
+    if arguments[:1] in (("load",), ("add",)):
+        return list(arguments[1:])
+    if arguments[:1] in (("purge",), ("reset",)):
+        return ["purge"]
+    if arguments[:1] in (("use",), ("unload",), ("swap",)):
+        return [" ".join(arguments)]
+    return list(arguments) if arguments and not arguments[0].startswith("-") else []
+
+
+def _pairs(words: Sequence[str]) -> list[tuple[str, list[str] | None]] | None:
+    """`--name value ...` as (name, values), None for a bare flag; None if a list must stay one."""
+    found: list[tuple[str, list[str] | None]] = []
+    for word in words:
+        if word.startswith("--") and "=" not in word and len(word) > 2 and "{{" not in word:
+            found.append((word[2:], None))
+        elif not found or (word.startswith("-") and not _NUMBER.fullmatch(word)):
+            return None
+        else:
+            name, values = found[-1]
+            found[-1] = (name, [*(values or []), word])
+    names = [name for name, _ in found]
+    return found if len(set(names)) == len(names) else None
+
+
+def _value(text: str) -> str:
+    """Text in YAML that a spec reads as it is written."""
+    return text if _NUMBER.fullmatch(text) else scalar(text)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"

@@ -1,0 +1,230 @@
+"""clusterjobs import: the spec of an sbatch script launches the same, or it is no success."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+
+pytest.importorskip("bashkit")
+
+from clusterjobs.cli.main import run
+
+HEAD = """\
+#!/bin/bash
+#SBATCH --job-name=gpt
+#SBATCH -N 2 --ntasks-per-node=1
+#SBATCH --gres=gpu:a100:8
+#SBATCH --time=12:00:00
+#SBATCH -p train -A ml
+"""
+RENDEZVOUS = """\
+export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+export MASTER_PORT=29500
+"""
+
+
+def _import(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], script: str, **files: str
+) -> dict[str, Any]:
+    path = tmp_path / "job.sbatch"
+    path.write_text(script)
+    for name, text in files.items():
+        (tmp_path / f"{name}.sh").write_text(text)
+    run(["import", str(path), "--json"])
+    (found,) = json.loads(capsys.readouterr().out)
+    return dict(found)
+
+
+# What the spec has to contain, and how many words are the same.
+SCRIPTS = {
+    "torchrun in an array of words": (
+        """
+        ARGS=(--lr 1e-4 --name "two words")
+        srun torchrun --nnodes $SLURM_NNODES --nproc_per_node 8 --rdzv_id $SLURM_JOB_ID \\
+            --rdzv_backend c10d --rdzv_endpoint $MASTER_ADDR:29500 train.py "${ARGS[@]}"
+        """,
+        ["framework: torchrun", "script: train.py", '  name: "two words"'],
+        5,
+    ),
+    "torch.distributed.launch by its module": (
+        "srun python -m torch.distributed.launch --nproc_per_node=4 --use_env train.py --a 1",
+        ["ranks_per_node: 4", "  a: 1"],
+        3,
+    ),
+    "a task per rank": (
+        "srun --mpi=pmix --ntasks-per-node=8 python -u train.py data/ --epochs 3",
+        ["launcher: srun", "srun:\n  mpi: pmix", "  - data/"],
+        4,
+    ),
+    "a function with arguments": (
+        'launch() { srun torchrun --nproc_per_node 8 "$1" --seed "$2"; }\nlaunch train.py 7',
+        ["script: train.py", "  seed: 7"],
+        3,
+    ),
+    "bash -c around one command": (
+        'srun bash -c "torchrun --node_rank \\$SLURM_PROCID --nproc_per_node 8 train.py --x 1"',
+        ["script: train.py", "  x: 1"],
+        3,
+    ),
+    "a container of pyxis": (
+        "srun --container-image nvcr.io/nvidia/pytorch:24.01-py3 --container-mounts /fsx:/fsx "
+        "torchrun --nproc_per_node 8 train.py",
+        ["runtime: pyxis", 'image: "nvcr.io#nvidia/pytorch:24.01-py3"', 'mounts: ["/fsx:/fsx"]'],
+        1,
+    ),
+    "a container of apptainer": (
+        "srun apptainer exec --nv -B /fsx:/fsx /fsx/a.sif torchrun --nproc_per_node 8 train.py",
+        ["runtime: apptainer", "image: /fsx/a.sif"],
+        1,
+    ),
+    "the deepspeed launcher": (
+        "srun deepspeed --num_gpus 8 --num_nodes 2 train.py --deepspeed_config ds.json",
+        ["framework: torchrun", "  deepspeed_config: ds.json"],
+        3,
+    ),
+    "accelerate as the command of each node": (
+        "srun accelerate launch --mixed_precision bf16 --main_process_ip $MASTER_ADDR "
+        "--machine_rank $SLURM_NODEID train.py --lr 1",
+        ["framework: command", "ranks_per_node: 1", '"exec accelerate launch'],
+        11,
+    ),
+    "variables of the user": (
+        'srun torchrun --nproc_per_node 8 train.py --out "$HOME/run/$SLURM_JOB_ID" --data $DATA/x',
+        ['out: "{{ env.HOME }}/run/{{ job.id }}"', 'data: "{{ env.DATA }}/x"'],
+        5,
+    ),
+    "a default and an eval": (
+        'CMD="torchrun --nproc_per_node 8 train.py --lr ${LR:-3e-4}"\neval "srun $CMD"',
+        ["  lr: 3e-4"],
+        3,
+    ),
+    "an early end without arguments": (
+        'if [[ ! -f $CONFIG ]]; then echo "no config"; exit 1; fi\n'
+        "srun torchrun --nproc_per_node 8 train.py",
+        ["script: train.py"],
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_the_spec_launches_the_same_words(
+    name: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body, parts, words = SCRIPTS[name]
+    found = _import(tmp_path, capsys, HEAD + RENDEZVOUS + body.replace("\n        ", "\n"))
+    assert found["same"], (found["differences"], found["problems"], found["spec"])
+    assert found["words"] == words
+    for part in (*parts, "name: gpt", "nodes: 2", "gpus_per_node: 8", "queue: train"):
+        assert part in found["spec"]
+    assert "MASTER_ADDR" not in found["spec"].replace("${MASTER_ADDR}", "")
+
+
+def test_software_steps_and_variables_are_keys(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = """\
+module purge
+module load cuda/12 nccl
+source /fsx/venvs/t/bin/activate
+export NCCL_DEBUG=INFO
+ulimit -l unlimited
+mkdir -p $SCRATCH/out
+cd /fsx/code
+nvidia-smi
+srun torchrun --nproc_per_node 8 train.py
+python eval.py --all
+"""
+    spec = _import(tmp_path, capsys, HEAD + RENDEZVOUS + body)["spec"]
+    assert "workdir: /fsx/code\n" in spec
+    assert "  venv: /fsx/venvs/t\n" in spec
+    assert "  modules: [purge, cuda/12, nccl]\n" in spec
+    assert "  NCCL_DEBUG: INFO\n" in spec
+    assert 'setup: ["ulimit -l unlimited"]\n' in spec
+    assert 'before:\n  - {command: [mkdir, "-p", "{{ env.SCRATCH }}/out"]}\n' in spec
+    assert 'after:\n  - {command: [python, eval.py, "--all"]}\n' in spec
+    assert "sbatch:\n  account: ml\n" in spec
+
+
+def test_a_script_beside_it_is_read(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inner = "#!/bin/bash\ntorchrun --nproc_per_node 8 train.py --lr 1e-4\n"
+    found = _import(tmp_path, capsys, HEAD + "srun bash train.sh\n", train=inner)
+    assert found["same"]
+    assert "script: train.py" in found["spec"]
+
+
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [
+        ("LR=$(python -c 'print(1)')\nsrun torchrun train.py --lr $LR", "a value that python"),
+        ("cat > ds.json <<EOF\n{}\nEOF\nsrun torchrun train.py", "the file ds.json"),
+        ("srun torchrun a.py\nsrun torchrun b.py", "srun torchrun a.py"),
+        ("srun torchrun train.py\nsbatch next.sh", "sbatch next.sh"),
+        ("srun torchrun --brand-new x train.py", "--brand-new"),
+        ("srun torchrun train.py --host $MASTER_ADDR", "$MASTER_ADDR"),
+        ("#SBATCH --array=0-9\nsrun torchrun train.py", "--array"),
+    ],
+)
+def test_what_is_not_carried_over_is_said_with_its_line(
+    body: str, what: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = (HEAD + body if body.startswith("#SBATCH") else HEAD + RENDEZVOUS + body) + "\n"
+    missing = _import(tmp_path, capsys, script)["not_carried_over"]
+    (found,) = [one for one in missing if one["what"].startswith(what)]
+    if found["number"]:
+        line = script.splitlines()[found["number"] - 1]
+        assert what.split()[-1] in line
+    assert run(["import", str(tmp_path / "job.sbatch")]) == 1  # never a success
+
+
+def test_without_a_launch_it_is_no_success(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = _import(tmp_path, capsys, HEAD + "echo hello\n")
+    assert not found["same"]
+    assert found["not_carried_over"][0]["what"] == "the launch"
+
+
+def test_nothing_of_the_script_is_executed_here(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / "kept"
+    kept.write_text("mine")
+    planted = tmp_path / "planted"
+    body = f"rm -rf {kept}\n/bin/rm -f {kept}\ntouch {planted}\necho x > {planted}\n: > {kept}\n"
+    _import(tmp_path, capsys, HEAD + body + "srun torchrun train.py\n")
+    assert kept.read_text() == "mine"
+    assert not planted.exists()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\n", "no script at all", "if [\n", "#!/bin/bash\nwhile true; do :; done\n"]
+)
+def test_an_odd_script_is_no_crash(
+    text: str,
+    tmp_path: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "job.sbatch"
+    path.write_text(text)
+    assert run(["import", str(path)]) == 1
+    assert "internal error" not in capsys.readouterr().err
+
+
+def test_it_writes_files_and_overwrites_none(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.sbatch").write_text(HEAD + f"srun torchrun {name}.py\n")
+    arguments = ["import", "a.sbatch", "b.sbatch", "--cluster", "p4d-a100", "-o", "specs"]
+    assert run(arguments) == 0
+    assert "cluster: p4d-a100" in (tmp_path / "specs" / "a.yaml").read_text()
+    assert run(["render", "specs/a.yaml"]) == 0
+    assert run(arguments) == 1
+    assert "specs/a.yaml exists" in capsys.readouterr().err
