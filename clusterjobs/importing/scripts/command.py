@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 import click
 
-from clusterjobs.console.options import completed_by
-from clusterjobs.console.show import print_json, problem_data, show_problems, styled
+from clusterjobs.console import completed_by, print_json, problem_data, show_problems, styled
 from clusterjobs.errors import counted, one_problem
 from clusterjobs.importing.scripts.proof import Proof, prove
 from clusterjobs.importing.scripts.spec import Imported, import_script
