@@ -83,10 +83,10 @@ print(*{name.split(".")[0] for name in sys.modules})
     return set(done.stdout.split())
 
 
-def test_render_imports_at_most_143_of_our_modules(tmp_path: pathlib.Path) -> None:
+def test_render_imports_at_most_118_of_our_modules(tmp_path: pathlib.Path) -> None:
     """Each costs time at every start. A deferred import is one for what most specs do not use."""
     loaded = modules_of(["render", str(EXAMPLES / "tiny-gpt.yaml"), "-o", "out"], tmp_path)
-    assert len([name for name in loaded if name.partition(".")[0] == "clusterjobs"]) <= 143
+    assert len([name for name in loaded if name.partition(".")[0] == "clusterjobs"]) <= 118
 
 
 def test_render_imports_the_framework_of_the_spec_and_no_other(tmp_path: pathlib.Path) -> None:

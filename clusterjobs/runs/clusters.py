@@ -25,7 +25,6 @@ from clusterjobs.clusters.source import (
     short_name,
 )
 from clusterjobs.errors import InputError, Location, Problem, in_order, one_problem
-from clusterjobs.script.shell_check import CODE_HINT, bash_complaint
 from clusterjobs.sites.folders import (
     STDIN,
     cluster_files,
@@ -71,6 +70,7 @@ def described_source(text: str, file: str) -> DescriptionSource:
     Its lines of bash are checked as those of a spec are.
     """
     from clusterjobs.clusters.described.source import DescriptionSource  # others need not load it
+    from clusterjobs.script.shell_check import CODE_HINT, bash_complaint
 
     source = DescriptionSource(text, file)
     found, document = source.description, source.document

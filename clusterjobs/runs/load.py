@@ -13,7 +13,6 @@ from clusterjobs.errors import InputError, Problem, in_order
 from clusterjobs.frameworks import option_models
 from clusterjobs.runs.run import Run
 from clusterjobs.runs.spec_files import ClusterInput, OwnConfigs, SpecFiles
-from clusterjobs.script.shell_check import code_problems
 from clusterjobs.sections.order import resolve
 from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.render import Inputs
@@ -40,7 +39,7 @@ def plan_spec(
 
     `configs`: see `runs/spec_files.py`.
     """
-    problems, plan = [*code_problems(loaded)], None
+    problems, plan = [*_code_problems(loaded)], None
     try:
         plan = resolve(loaded, source.facts, configs)
     except InputError as error:
@@ -50,6 +49,14 @@ def plan_spec(
         warnings = plan.warnings if plan else ()
         raise InputError(in_order([*problems, *broken, *warnings]))
     return plan._replace(warnings=(*plan.warnings, *broken))
+
+
+def _code_problems(loaded: LoadedSpec) -> tuple[Problem, ...]:
+    if not (loaded.spec.setup or loaded.spec.software.setup):
+        return ()
+    from clusterjobs.script.shell_check import code_problems  # most specs have no lines of bash
+
+    return code_problems(loaded)
 
 
 def unfit_problems(source: ClusterSource) -> tuple[Problem, ...]:

@@ -13,7 +13,6 @@ from clusterjobs.runs.run import Run, point_rows, shown
 from clusterjobs.script.shell import quote
 from clusterjobs.sections.launch import argument_groups
 from clusterjobs.sections.plan import Plan, Role
-from clusterjobs.sections.roles import role_data
 from clusterjobs.slurm.options import in_words, seconds_of
 from clusterjobs.text import Text, partition, show
 
@@ -174,7 +173,7 @@ def plan_data(run: Run) -> dict[str, Any]:
             "accumulation": batch.accumulation,
             "global": batch.global_,
         },
-        "roles": [role_data(role) for role in plan.roles],
+        "roles": [role.data() for role in plan.roles],
         **{name: one.data(planned) for name, one in BLOCKS.items()},
         "merged": [
             {"name": one.name, "value": one.value, "origin": one.origin, "from": one.role}

@@ -281,12 +281,11 @@ def _check_writable(context: Context, runtime: str, mount: Mounted) -> None:
             return
 
 
-def plan(context: Context) -> Container | None:
-    """The section `container`; None without one."""
+def plan(context: Context) -> Container:
+    """The section `container`, of a spec that has one."""
     spec = context.spec
     wanted, venv = spec.software.container, spec.software.venv
-    if wanted is None:
-        return None
+    assert wanted
     check_container(context, wanted)
     check_venv(context, venv)
     mounts = plan_mounts(context, wanted)
@@ -417,12 +416,11 @@ _SLURM_NAMES = (
 )
 
 
-def render(rendering: Rendering) -> dict[str, Any] | None:
-    """What the block `container` prints; None without a container."""
+def render(rendering: Rendering) -> dict[str, Any]:
+    """What the block `container` prints."""
     plan = rendering.plan
     container = plan.container
-    if container is None:
-        return None
+    assert container
     runtime = container.runtime
     return {
         "title": heading(f"container: {_TITLES[runtime]}"),

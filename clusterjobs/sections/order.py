@@ -37,7 +37,7 @@ from clusterjobs.sections.placement.node_share import check_packing
 from clusterjobs.sections.placement.plan import check_neuron, check_use_of_nodes
 from clusterjobs.sections.placement.plan import plan as plan_placement
 from clusterjobs.sections.placement.plan import render as render_placement
-from clusterjobs.sections.plan import Container, Plan
+from clusterjobs.sections.plan import Container, Plan, Role
 from clusterjobs.sections.points.plan import plan as plan_points
 from clusterjobs.sections.points.plan import render as render_points
 from clusterjobs.sections.preflight import plan as plan_preflight
@@ -45,8 +45,6 @@ from clusterjobs.sections.preflight import render as render_preflight
 from clusterjobs.sections.rendering import Rendering
 from clusterjobs.sections.restarts import plan as plan_restarts
 from clusterjobs.sections.restarts import render as render_restarts
-from clusterjobs.sections.roles import plan as plan_roles
-from clusterjobs.sections.roles import render as render_roles
 from clusterjobs.sections.staging import plan as plan_staging
 from clusterjobs.sections.staging import render as render_staging
 from clusterjobs.sections.steps import plan as plan_steps
@@ -55,9 +53,11 @@ from clusterjobs.spec.load import LoadedSpec
 
 Check = Callable[[Context], None]
 
+# Most specs have no container and no roles: their modules are imported for a spec that has them.
+
 
 def plan_container(context: Context) -> Container | None:
-    """The section `container`: its module is imported for a spec that has one."""
+    """The section `container`; None without one."""
     if context.spec.software.container is None:
         return None
     from clusterjobs.sections.container import plan
@@ -70,6 +70,24 @@ def render_container(rendering: Rendering) -> dict[str, Any] | None:
     if rendering.plan.container is None:
         return None
     from clusterjobs.sections.container import render
+
+    return render(rendering)
+
+
+def plan_roles(context: Context) -> tuple[Role, ...]:
+    """The section `roles`; empty without any."""
+    if not context.spec.roles:
+        return ()
+    from clusterjobs.sections.roles import plan
+
+    return plan(context)
+
+
+def render_roles(rendering: Rendering) -> list[dict[str, Any]]:
+    """What the blocks `role_nodes` and `roles` print; empty without roles."""
+    if not rendering.plan.roles:
+        return []
+    from clusterjobs.sections.roles import render
 
     return render(rendering)
 

@@ -425,6 +425,16 @@ class Role(NamedTuple):
         """The file in the job's folder that has its output."""
         return f"{self.name}.log"
 
+    def data(self) -> dict[str, str | int | None]:
+        """As `plan --json` and plan.json have it. `first_node`: from 0."""
+        return {
+            "name": self.name,
+            "first_node": self.first,
+            "nodes": self.nodes,
+            "port": self.port,
+            "log": self.log,
+        }
+
 
 class Export(NamedTuple):
     """A folder that the job exports. `overwrite`: also files that were not exported from it.

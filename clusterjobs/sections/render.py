@@ -24,7 +24,6 @@ from clusterjobs.script.site.templates import (
 from clusterjobs.sections.order import PRINTED, SECTIONS
 from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.rendering import PointPlan, PointTable, Rendering
-from clusterjobs.sections.roles import role_data
 from clusterjobs.spec.references import as_text
 from clusterjobs.text import Value, joined, variable
 from clusterjobs.version import __version__
@@ -72,7 +71,7 @@ def plan_json(plan: Plan, inputs: Inputs, point: PointPlan | None = None) -> Val
     }
     record["derived"] = {one.name: one.value for one in plan.derived}
     if plan.roles:
-        record["roles"] = [role_data(role) for role in plan.roles]
+        record["roles"] = [role.data() for role in plan.roles]
     text = json.dumps(record)
     if point is None or plan.points is None:
         return text

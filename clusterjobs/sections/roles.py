@@ -25,22 +25,9 @@ from clusterjobs.spec.known_references import addr_variable, nodes_variable, por
 from clusterjobs.text import variable
 
 
-def role_data(role: Role) -> dict[str, str | int | None]:
-    """A role in `plan --json` and plan.json. `first_node`: from 0."""
-    return {
-        "name": role.name,
-        "first_node": role.first,
-        "nodes": role.nodes,
-        "port": role.port,
-        "log": role.log,
-    }
-
-
 def plan(context: Context) -> tuple[Role, ...]:
-    """The section `roles`; empty without any."""
+    """The section `roles`, of a spec that has some."""
     spec, container = context.spec, context.container
-    if not spec.roles:
-        return ()
     _check_launcher(context)
     further = container.options if container and container.runtime == "pyxis" else ()
     found = []
@@ -103,7 +90,7 @@ def _record(context: Context, role: Role) -> None:
 
 
 def render(rendering: Rendering) -> list[dict[str, Any]]:
-    """What the blocks `role_nodes` and `roles` print; empty without roles."""
+    """What the blocks `role_nodes` and `roles` print."""
     plan = rendering.plan
     reads_nccl = plan.preflight is not None and plan.preflight.reads_nccl
     return [_role(one, reads_nccl) for one in plan.roles]

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from clusterjobs.clusters.source import ENDINGS
 from clusterjobs.errors import InputError, Location, Problem, nearest, one_problem
-from clusterjobs.script.shell_check import insertion_problems
 from clusterjobs.script.site.templates import SiteFile, SiteTemplates
 from clusterjobs.yaml import document as yaml_document
 from clusterjobs.yaml.document import MAX_BYTES, decode
@@ -309,7 +308,10 @@ def read_site_templates(site: SiteFolders) -> SiteTemplates:
             except InputError as error:
                 problems += error.problems
     inserted = [one for one in files if one.point and one.point != "directives"]
-    problems += insertion_problems(inserted) if inserted else ()
+    if inserted:
+        from clusterjobs.script.shell_check import insertion_problems
+
+        problems += insertion_problems(inserted)
     if problems:
         raise InputError(problems)
     return SiteTemplates(tuple(files))

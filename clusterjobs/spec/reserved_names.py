@@ -13,18 +13,23 @@ _PARAMETER_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 
 # Variables that the templates assign: script and ranks would overwrite each other's values. A test
 # compares them with the templates.
-_OF_THE_SCRIPT = re.compile(
-    "alive|all_nodes|attempt|background_pids|budgets|checks|child|child_status|command"
-    "|container|container_env|container_mounts|decision|dropped|during|end|excluded|exit_minutes"
-    "|exit_second|export_pid|exports|fabric_profile|failed|folders|found|hostfile|hosts|inside"
-    "|interface|job|job_dir|kept|launcher|launcher_options|lifeline|limit|line|log_before|log_copy"
-    "|log_writer|lowest|min_bus_bandwidth|mounts|mpirun|name|names|newest|node|nodes|old"
-    "|on_every_node|once|others|output|pending|pid|pids|point_index|point_label|point_name|port"
-    "|problem|python|ranks|reason|reports|requeue|result|role|role_pids"
-    "|role_watch|script_arguments|script_folder|sent|signal|site_file|slot|slurm_job_id|srun_options|ssh_dir|started"
-    "|states|status|step|step_seconds|steps|submitted|time_left|token|trusted|waiting"
-    "|with_interface"
-)
+# fmt: off
+OF_THE_SCRIPT = frozenset((
+    "alive", "all_nodes", "attempt", "background_pids", "budgets", "checks", "child",
+    "child_status", "command", "container", "container_env", "container_mounts", "decision",
+    "dropped", "during", "end", "excluded", "exit_minutes", "exit_second", "export_pid",
+    "exports", "fabric_profile", "failed", "folders", "found", "hostfile", "hosts", "inside",
+    "interface", "job", "job_dir", "kept", "launcher", "launcher_options", "lifeline", "limit",
+    "line", "log_before", "log_copy", "log_writer", "lowest", "min_bus_bandwidth", "mounts",
+    "mpirun", "name", "names", "newest", "node", "nodes", "old", "on_every_node", "once",
+    "others", "output", "pending", "pid", "pids", "point_index", "point_label", "point_name",
+    "port", "problem", "python", "ranks", "reason", "reports", "requeue", "result", "role",
+    "role_pids", "role_watch", "script_arguments", "script_folder", "sent", "signal", "site_file",
+    "slot", "slurm_job_id", "srun_options", "ssh_dir", "started", "states", "status", "step",
+    "step_seconds", "steps", "submitted", "time_left", "token", "trusted", "waiting",
+    "with_interface",
+))
+# fmt: on
 
 _READ_BY_SLURM_AND_BASH = ("SLURM", "SBATCH_", "SRUN_", "SQUEUE_", "SCANCEL_", "SCONTROL_", "BASH")
 
@@ -70,7 +75,7 @@ USEFUL_NAMES = ("PWD", "UID", "EUID")  # bash sets them too, but to what a user 
 
 def is_of_the_script(name: str) -> bool:
     """Whether the script assigns a variable of this name."""
-    return _OF_THE_SCRIPT.fullmatch(name) is not None
+    return name in OF_THE_SCRIPT
 
 
 def environment_name(value: str) -> str:

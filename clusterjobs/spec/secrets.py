@@ -59,11 +59,11 @@ def _kind(path: Path, value: str) -> str | None:
     name = _key_of(path).replace("-", "_")
     if _PASSWORD_NAME.search(name) and "${" not in value and "{{" not in value:
         return "a password"
-    if not any(character.isdigit() for character in value):
-        return None
     is_secret = _SECRET_NAME.search(name) and _RANDOM.fullmatch(value)
     is_key = _KEY_NAME.search(name) and _LONG_KEY.fullmatch(value)
-    return "the value of a secret" if is_secret or is_key else None
+    if (is_secret or is_key) and any(character.isdigit() for character in value):
+        return "the value of a secret"
+    return None
 
 
 def _key_of(path: Path) -> str:

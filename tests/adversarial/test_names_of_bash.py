@@ -15,7 +15,7 @@ from script_stage import Stage
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.resources import template_texts
 from clusterjobs.script.lines import functions
-from clusterjobs.spec.reserved_names import _OF_THE_SCRIPT
+from clusterjobs.spec.reserved_names import OF_THE_SCRIPT
 
 # Programs too, and they do the same.
 SAME_AS_THE_PROGRAM = {"echo", "printf", "test", "[", "true", "false", "kill", "pwd"}
@@ -108,9 +108,7 @@ def test_no_variable_of_a_spec_is_one_of_the_scripts_own() -> None:
     for name in sorted(assigned):
         for key in ("env", "secrets", "parameters"):
             assert is_refused(base("/fsx/t") | {key: {name: {} if key == "secrets" else "x"}}), name
-    assert {name for name in assigned if not name.isupper()} - {"_"} == set(
-        _OF_THE_SCRIPT.pattern.split("|")
-    )
+    assert {name for name in assigned if not name.isupper()} - {"_"} == OF_THE_SCRIPT
 
 
 def test_every_word_of_bash_is_a_program_or_refused(
