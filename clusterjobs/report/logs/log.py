@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from clusterjobs.report.logs.bounds import MOST_STEPS, Bounds
 from clusterjobs.report.logs.clock import span
-from clusterjobs.report.logs.formats import FastFormat, Format, all_formats
+from clusterjobs.report.logs.formats import FastFormat, Format, HoldingFormat, all_formats
 from clusterjobs.report.logs.formats.deepspeed import Checkpoints
 from clusterjobs.report.logs.formats.job_script import JobScript
 from clusterjobs.report.logs.lines import Line, LineFinder, RankTimes, clean_lines, frequent_lines
@@ -72,7 +72,7 @@ class LogReader:
         unknown = () if name else frequent_lines(bytes(self._start))
         return Log(
             name,
-            (*self._thinned.records(), *self._found),
+            (*self._thinned.records(), *self._found, *self._held(self._formats[:1])),
             finder.count,
             finder.size,
             self._dropped,
@@ -88,16 +88,39 @@ class LogReader:
                 records = [
                     one for one in self._records(form, line) if not self._is_known(one, line.rank)
                 ]
-                if not self._is_chosen:
-                    self._sample += [(form, record, raw) for record in records]
-                    continue
                 for record in records:
-                    self._last = raw if isinstance(record, Window) else self._last
-                    self._add(form, record)
+                    if isinstance(record, Event) and record.kind in _STARTS:
+                        self._release(raw)
+                    self._take(form, record, raw)
         if not self._is_chosen and (
             len(self._sample) >= _SAMPLE or self._finder.size >= _SAMPLE_BYTES
         ):
             self._choose()
+
+    def _take(self, form: Format, record: Window | Event, raw: bytes) -> None:
+        if not self._is_chosen:
+            self._sample.append((form, record, raw))
+            return
+        self._last = raw if isinstance(record, Window) else self._last
+        self._add(form, record)
+
+    def _held(self, formats: Iterable[Format]) -> list[Window | Event]:
+        """What these formats still hold back."""
+        number = self._finder.number
+        return [
+            self._bounds.checked(one, number) if isinstance(one, Window) else one
+            for form in formats
+            if isinstance(form, HoldingFormat)
+            for one in form.held()
+        ]
+
+    def _release(self, raw: bytes) -> None:
+        """Another attempt starts: what is held back belongs to the one before."""
+        for form in self._formats:
+            if isinstance(form, HoldingFormat):
+                for record in self._held([form]):
+                    self._take(form, record, raw)
+                form.drop_held()
 
     def _records(self, form: Format, line: Line) -> Sequence[Window | Event]:
         try:
@@ -131,7 +154,8 @@ class LogReader:
     def _choose(self) -> None:
         """Keep the formats that have found steps; the first of them says which steps there are."""
         sample, self._sample, self._is_chosen = self._sample, [], True
-        self._formats = _needed(self._formats, sample)
+        held = [(form, one, b"") for form in self._formats for one in self._held([form])]
+        self._formats = _needed(self._formats, [*sample, *held])
         self._readers = [*self._others, *self._formats]
         self._finder.hints = [hint.encode() for hint in _hints(self._readers)]
         if len(self._formats) == 1 and isinstance(self._formats[0], FastFormat):
@@ -255,7 +279,7 @@ def _needed(
     needed: list[Format] = []
     known: set[str] = set()
     for form in formats:
-        own = {name for other, one in windows if other is form for name in one.values}
+        own = {name for other, one in windows if other is form for name in one.values} - {"time"}
         if own - known:
             needed.append(form)
             known |= own

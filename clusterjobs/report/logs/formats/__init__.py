@@ -1,16 +1,17 @@
-"""The formats of log lines that are known: one module for each framework.
+"""The formats of log lines that are known.
 
-A format finds lines by cheap literals, its `hints`, and turns them into windows and events.
+Most programs are read by the names of their values (`general/`). A module here is for one whose
+lines mean something else than their names say, or belong together. A format finds lines by cheap
+literals, its `hints`, and turns them into windows and events.
 """
 
 from __future__ import annotations
 
 import importlib
-import re
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple, Protocol, runtime_checkable
+from collections.abc import Iterable, Sequence
+from typing import Protocol, runtime_checkable
 
-from clusterjobs.report.logs.records import Event, Quantity, Window
+from clusterjobs.report.logs.records import Event, Window
 
 
 class Format(Protocol):
@@ -37,56 +38,27 @@ class FastFormat(Format, Protocol):
     def read_raw(self, raw: bytes) -> Window | None: ...
 
 
-_NUMBER = r"([-+]?(?:\d[\d.,]*(?:[eE][-+]?\d+)?|nan|inf))"
+@runtime_checkable
+class HoldingFormat(Format, Protocol):
+    """One whose windows wait for later lines, such as for a speed that is not certain yet.
 
-
-class Field(NamedTuple):
-    """`before`: the literal in front of the number; the value is number x `unit`."""
-
-    before: str
-    quantity: Quantity
-    unit: float = 1.0
-
-
-class FieldsFormat:
-    """A format whose line has one step, counted from 0, and named numbers.
-
-    `step`: a pattern with one group.
+    `held`: those that wait now. `drop_held` forgets them.
     """
 
-    def __init__(self, name: str, hint: str, step: str, fields: Iterable[Field]) -> None:
-        self.name = name
-        self.hints: tuple[str, ...] = (hint,)
-        self._step = re.compile(step)
-        self._fields = [(re.compile(re.escape(one.before) + _NUMBER), one) for one in fields]
+    def held(self) -> Sequence[Window | Event]: ...
 
-    def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:
-        step = self._step.search(line)
-        if not step:
-            return ()
-        found: dict[Quantity, float] = {}
-        for pattern, field in self._fields:
-            if number := pattern.search(line):
-                text = number[1].rstrip(".,").replace(",", "")
-                found.setdefault(field.quantity, float(text) * field.unit)
-        values = self.checked(found)
-        return (Window(int(step[1]) + 1, values, None, rank),) if values else ()
-
-    def checked(self, values: Mapping[Quantity, float]) -> Mapping[Quantity, float]:
-        """What a subclass makes of the values of a line."""
-        return values
+    def drop_held(self) -> None: ...
 
 
 # The most certain first: of two formats that describe the same step, the first one's values count.
 _MODULES: tuple[str, ...] = (
-    *("megatron", "deepspeed", "torchtitan", "fairseq", "horovod", "huggingface"),
-    *("nemo", "mlperf", "maxtext", "litgpt", "composer", "paddle", "aws_fsdp"),
-    "common",
-    "lightning",  # a bar: lines that the program prints itself say more
+    *(f"{__name__}.{name}" for name in ("megatron", "deepspeed", "fairseq", "horovod")),
+    *(f"{__name__}.{name}" for name in ("huggingface", "mlperf")),
+    "clusterjobs.report.logs.general.reader",
+    f"{__name__}.bars",  # lines that the program prints itself say more
 )
 
 
 def all_formats() -> list[Format]:
     """A new object of each known format."""
-    modules = (importlib.import_module(f"{__name__}.{name}") for name in _MODULES)
-    return [module.format_of_log() for module in modules]
+    return [importlib.import_module(name).format_of_log() for name in _MODULES]

@@ -1,19 +1,25 @@
 """What the Trainer of transformers prints (trainer_callback.py, trainer.py).
 
     {'loss': '2.1234', 'grad_norm': '1.02', 'learning_rate': '4.9e-05', 'epoch': '0.12'}
+    {'train_runtime': '49.99', 'train_steps_per_second': '12', 'train_loss': '1.3', 'epoch': '3'}
 
-Version 5 has texts, earlier ones numbers. The line has no step: the progress bar before it says it.
-Without a bar the lines are counted, each node's own (trainer_state.json has the true steps).
+Version 5 has texts, earlier ones numbers. The line has no step: the bar that is drawn behind it
+says it. If the lines come in bursts, from a buffer, or without a bar, their epochs say it, once the
+last line has told how many steps an epoch has (trainer_state.json has the true steps).
 """
 
 from __future__ import annotations
 
 import ast
+import itertools
+import math
+import statistics
 import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from clusterjobs.report.logs.formats.lightning import HINT, LEAST_SECONDS, Bar, bars_of
+from clusterjobs.report.logs.bounds import MOST_STEPS
+from clusterjobs.report.logs.formats.bars import HINTS, Bar, Waiting, bars_of
 from clusterjobs.report.logs.records import Event, Quantity, Window
 
 _NAMES: dict[str, Quantity] = {
@@ -22,73 +28,217 @@ _NAMES: dict[str, Quantity] = {
     "learning_rate": "learning_rate",
 }
 _LONGEST = 10_000
+_MOST_EPOCHS = 1e6
+_OFF = 0.3  # of a step
+_FEWEST = 3  # lines that show which bar has their step
+_MOST_LINES = 200_000  # that wait for the length of an epoch
+_INTERVALS = (1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000)  # usual logging_steps
+
+
+class _Line:
+    """A printed dictionary with a loss."""
+
+    def __init__(self, numbers: Mapping[str, float], rank: int | None) -> None:
+        epoch = numbers.get("epoch", 0.0)
+        self.epoch = epoch if 0 <= epoch < _MOST_EPOCHS else 0.0
+        self.rank = rank
+        self.values = {name: numbers[key] for key, name in _NAMES.items() if key in numbers}
+
+    def at(self, step: int) -> Window:
+        return Window(step, self.values, None, self.rank)
 
 
 @dataclass
 class _Progress:
-    """Of one rank's lines: the last step and epoch, the last bar, and that of the line before."""
+    """Of one rank's lines. `bar`: the last state; `line`: it waits for the bar behind it.
+
+    `lines`: those whose step only their epochs say. `pairs`: of the lines that wait, the epoch, and
+    the states of the bar before and behind; `takes_before`: which of the two has the step.
+    """
+
+    bar: Bar | None = None
+    line: _Line | None = None
+    lines: list[_Line] = field(default_factory=list)
+    waiting: Waiting = field(default_factory=Waiting)
+    above: int = 0  # the state before `line`
+    pairs: list[tuple[float, int, int]] = field(default_factory=list)
+    takes_before: bool | None = None
+    is_old: bool = False  # of version 4
+    interval: int = 1  # steps between two lines
+
+    def on_interval(self, step: int) -> int:
+        """The step of a line, of a state before it that may be a few steps old."""
+        if not self.takes_before:
+            return step
+        return max(1, round(step / self.interval)) * self.interval
 
     step: int = 0
-    epoch: float = 0.0
-    steps_per_epoch: float | None = None
-    bar: Bar | None = None
-    before: Bar | None = None
+    total: int = 0
 
 
 class HuggingFace:
     name = "huggingface"
-    hints = ("{'loss': ", "'eval_loss': ", "'train_runtime': ", HINT)
+    hints = ("{'loss': ", "'eval_loss': ", "'train_runtime': ", *HINTS)
 
     def __init__(self) -> None:
         self._ranks: dict[int | None, _Progress] = {}
-        self._length = 0
 
     def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:
         progress = self._ranks.setdefault(rank, _Progress())
         for bar in bars_of(line):
-            progress.bar = bar
+            yield from self._draw(progress, bar)
         start = line.find("{'")
         if start < 0:
             return
         numbers = _numbers(line[start : line.rindex("}") + 1])
         if "loss" in numbers:
-            yield self._window(progress, numbers, rank)
-            if progress.bar and progress.bar.total != self._length:
-                self._length = progress.bar.total
-                yield Event("length", value=self._length)
+            progress.is_old = "'epoch': '" not in line
+            yield from self._print(progress, _Line(numbers, rank))
         if "eval_loss" in numbers:
             yield Event("validation", progress.step or None, numbers["eval_loss"])
         if "train_runtime" in numbers:
             settings = {name: str(value) for name, value in numbers.items()}
+            yield from self._end(progress, numbers)
             yield Event("arguments", settings=settings)
-            progress.bar = progress.before = None
+            self._ranks[rank] = _Progress()
 
-    def _window(
-        self, progress: _Progress, numbers: Mapping[str, float], rank: int | None
-    ) -> Window:
-        values = {quantity: numbers[name] for name, quantity in _NAMES.items() if name in numbers}
-        _advance(progress, numbers.get("epoch", 0.0))
-        bar, before = progress.bar, progress.before
-        if bar and before and bar.done > before.done:
-            elapsed = bar.seconds - before.seconds
-            if elapsed >= LEAST_SECONDS:
-                values["seconds"] = elapsed / (bar.done - before.done)
-        progress.before = bar
-        return Window(progress.step, values, None, rank)
+    def held(self) -> list[Window | Event]:
+        """What waits for a bar, a speed, or the length of an epoch."""
+        found: list[Window | Event] = []
+        for one in self._ranks.values():
+            found += _placed(replace(one), one.waiting.held())
+            found += _by_epoch(_all_lines(one), _guess(one))
+        return found
+
+    def drop_held(self) -> None:
+        self._ranks.clear()
+
+    def _draw(self, progress: _Progress, bar: Bar) -> Iterator[Window | Event]:
+        """A state of a bar: that of the training, or of an evaluation in between."""
+        if progress.total and bar.total != progress.total:
+            return
+        before, progress.bar = progress.bar, bar
+        if progress.line and not progress.lines:
+            line, progress.line = progress.line, None
+            if not progress.total:
+                progress.total = bar.total
+                yield Event("length", value=bar.total)
+            progress.step = bar.done
+            progress.pairs.append((line.epoch, progress.above, bar.done))
+            progress.waiting.add(bar.done, line.at(bar.done))
+        if before and before.total == bar.total:
+            least = _FEWEST if progress.takes_before is None else 1
+            yield from _placed(progress, progress.waiting.see(bar, least))
+        else:
+            yield from _placed(progress, progress.waiting.begin())
+            progress.waiting.see(bar)
+
+    def _print(self, progress: _Progress, line: _Line) -> Iterator[Window | Event]:
+        """A line with a loss. If another one waits, no bar was drawn between them: a burst."""
+        if not (progress.line or progress.lines or progress.bar is None):
+            progress.line, progress.above = line, progress.bar.done
+            return
+        yield from _placed(progress, progress.waiting.begin())
+        progress.lines, progress.line = _all_lines(progress), None
+        progress.lines.append(line)
+        if len(progress.lines) > _MOST_LINES:
+            yield from _by_epoch(progress.lines, _guess(progress))
+            progress.lines = []
+
+    def _end(self, progress: _Progress, numbers: Mapping[str, float]) -> Iterator[Window | Event]:
+        """The last line: how many steps there were, and how many epochs they are."""
+        steps = numbers["train_runtime"] * numbers.get("train_steps_per_second", 0.0)
+        total = progress.total or (progress.bar.total if progress.bar else 0)
+        total = total or (round(steps) if 0 <= steps < MOST_STEPS else 0)
+        epochs = _Line(numbers, None).epoch
+        yield from _placed(progress, progress.waiting.begin())
+        if progress.line and progress.bar:  # nothing was drawn behind the last line
+            yield progress.line.at(progress.on_interval(progress.bar.done))
+        lines = progress.lines
+        yield from _by_epoch(lines, total / epochs if epochs else None)
+        if lines and total:
+            yield Event("length", value=total)
 
 
-def _advance(progress: _Progress, epoch: float) -> None:
-    """The step of the next line: by the bar, by its epoch if that fell back, else the next one."""
-    bar, before = progress.bar, progress.before
-    if bar and (before is None or bar.done != before.done):
-        progress.step = bar.done
-    elif epoch < progress.epoch and progress.steps_per_epoch:
-        progress.step = max(1, round(epoch * progress.steps_per_epoch))
-    else:
-        progress.step += 1
-    if epoch > progress.epoch:
-        progress.steps_per_epoch = progress.step / epoch
-    progress.epoch = epoch
+def _all_lines(progress: _Progress) -> list[_Line]:
+    if progress.line:
+        return [*progress.lines, progress.line]
+    return progress.lines
+
+
+def _placed(progress: _Progress, windows: Sequence[Window]) -> list[Window]:
+    """The windows, which have the step of the bar behind them, at their own steps.
+
+    The Trainer draws the bar again behind a line, so that it has the step of the line. A program
+    that prints a line by itself prints it behind the bar. The right ones rise as the epochs do.
+    """
+    if not windows:
+        return []
+    pairs = [one for one in progress.pairs if one[0] > 0]
+    if progress.takes_before is None:
+        progress.takes_before = not _are_steps(
+            [(epoch, behind) for epoch, _, behind in pairs], progress.is_old
+        )
+    steps = {behind: before for _, before, behind in progress.pairs}
+    progress.pairs = []
+    if not progress.takes_before:
+        return list(windows)
+    gaps = [after[2] - one[2] for one, after in itertools.pairwise(pairs)]
+    progress.interval = max(1, statistics.mode(gaps)) if gaps else progress.interval
+    placed = [steps.get(one.step, one.step) for one in windows]
+    return [
+        one._replace(step=progress.on_interval(step))
+        for one, step in zip(windows, placed, strict=True)
+    ]
+
+
+def _are_steps(pairs: Sequence[tuple[float, int]], is_old: bool) -> bool:
+    """Whether these states rise as the epochs do, as far as the digits of the epochs say it.
+
+    Version 4 prints two decimals, version 5 four digits.
+    """
+    if len(pairs) < 2 or not pairs[-1][0]:
+        return True
+    ratio = pairs[-1][1] / pairs[-1][0]
+    digits = 0.01 if is_old else 1e-3
+    return all(
+        abs(state - ratio * epoch) <= _OFF + ratio * (digits if is_old else digits * epoch)
+        for epoch, state in pairs
+    )
+
+
+def _guess(progress: _Progress) -> float | None:
+    """Steps of an epoch, as far as the last bar and the last line say it."""
+    lines = _all_lines(progress)
+    if not lines or not progress.bar or not lines[-1].epoch:
+        return None
+    gap = _gap(lines)
+    if not gap:
+        return None
+    steps = progress.bar.done / lines[-1].epoch * gap  # between two lines, at most
+    return max((one for one in _INTERVALS if one <= 1.2 * steps), default=1) / gap
+
+
+def _gap(lines: Sequence[_Line]) -> float:
+    """The mean part of an epoch between two lines; an epoch has only a few digits."""
+    gaps = [after.epoch - one.epoch for one, after in itertools.pairwise(lines)]
+    forward = [one for one in gaps if one >= 0]
+    return sum(forward) / len(forward) if forward else lines[0].epoch if lines else 0.0
+
+
+def _by_epoch(lines: Sequence[_Line], steps_per_epoch: float | None) -> Iterator[Window]:
+    """Windows with the steps that their epochs say; without a length of an epoch, lines count.
+
+    Lines count from the first, and from each whose epoch falls back, as it does after a restart.
+    """
+    gap = _gap(lines)
+    interval = max(1, round(gap * steps_per_epoch)) if steps_per_epoch else 1
+    count, before = 0, math.inf
+    for line in lines:
+        starts_again = line.epoch < before
+        count = max(1, round(line.epoch / gap)) if gap and starts_again else count + 1
+        before = line.epoch
+        yield line.at(count * interval)
 
 
 def _numbers(text: str) -> dict[str, float]:

@@ -1,0 +1,230 @@
+"""Progress bars of tqdm: how far a training is, and how fast.
+
+    Epoch 0:  12%|#2        | 12/100 [00:05<00:40,  2.20it/s, v_num=0, train_loss=2.310]
+    120it [00:10, 11.52it/s, loss=2.31]
+
+A bar shows whole seconds, and a speed that is smoothed in several ways. So a speed is what passed
+between two states that are far enough apart; windows wait for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from clusterjobs.report.logs.general.names import OWN, field_of
+from clusterjobs.report.logs.general.numbers import numbers_of, value_of
+from clusterjobs.report.logs.records import Event, Quantity, Window
+
+HINTS = ("%|", "it/s", "s/it")
+_CERTAIN = 0.04  # of the time between two states: the error of a speed
+_DRAWN = 1.5  # times a usual step: so late the next state is drawn at most
+_MOST_WAITING = 5000  # windows
+_BAR = re.compile(
+    r"(?:%\|[^|\[\]]{0,500}\| *(?P<done>\d{1,15})/(?P<total>\d{1,15})"
+    r"|\b(?P<only>\d{1,15})[a-z]{1,9})"
+    r" \[(?P<elapsed>(?:\d{1,4}:)?\d{1,2}:\d\d)(?:<[^][,]{0,20})?, +[^][,]{0,40}"
+    r"(?P<rest>[^][]{0,2000})\]"
+)
+_EPOCH = re.compile(r"(?:\b(?:Train )?Epoch +|\bepoch[ =:]+)(#?)(\d{1,9})(?:/\d{1,9})?\b", re.I)
+_TRAINING = re.compile(r"\b(?:train(?:ing)?|epoch|steps?|iter(?:ation)?s?|updates?)\b", re.I)
+_OTHER = re.compile(r"\b(?:val(?:id(?:ation|ating)?)?|eval(?:uat\w+)?|test(?:ing)?|predict)", re.I)
+
+
+class Bar(NamedTuple):
+    """A state. `seconds` since the bar began; `total` 0 if there is none.
+
+    `title` and `rest`: what the program shows in front of the bar, and behind the speed.
+    """
+
+    done: int
+    total: int
+    seconds: int
+    title: str
+    rest: str
+
+
+def bars_of(line: str) -> Iterator[Bar]:
+    """The states of bars in a line."""
+    before = 0
+    for found in _BAR.finditer(line):
+        seconds = 0
+        for part in found["elapsed"].split(":"):
+            seconds = 60 * seconds + int(part)
+        title = line[before : found.start()].rpartition("\n")[2][-200:]
+        done, total = int(found["done"] or found["only"]), int(found["total"] or 0)
+        before = found.end()
+        yield Bar(done, total, seconds, title, found["rest"])
+
+
+class Clock:
+    """The speed of one bar, from its states.
+
+    A state that shows 7 s was drawn between 7 and 8 s. Where states are drawn often, the first that
+    shows 7 s was drawn shortly behind 7 s: then a few seconds are enough for a speed.
+    """
+
+    def __init__(self) -> None:
+        self._base: tuple[int, float, float] | None = None  # steps, earliest and latest time
+        self._last: tuple[int, float, float] | None = None
+
+    @property
+    def start(self) -> int:
+        """The state that the next speed counts from."""
+        return self._base[0] if self._base else 0
+
+    def see(self, bar: Bar, is_needed: bool = True) -> float | None:
+        """The time of a step since the speed before; None until it is certain.
+
+        If it is not needed now, the next one counts from the same state.
+        """
+        last, base = self._last, self._base
+        if last is None or base is None or bar.done < last[0] or bar.seconds < int(last[1]):
+            self._base = self._last = bar.done, float(bar.seconds), bar.seconds + 1.0
+            return None
+        done = bar.done - base[0]
+        step = (bar.seconds + 1.0 - base[1]) / done if done else 1.0
+        latest = min(bar.seconds + 1.0, last[2] + _DRAWN * step * (bar.done - last[0] or 1))
+        earliest = max(float(bar.seconds), last[1])
+        self._last = now = bar.done, earliest, max(earliest, latest)
+        passed = (now[1] + now[2] - base[1] - base[2]) / 2
+        error = (now[2] - now[1] + base[2] - base[1]) / 2
+        if not is_needed or not done or error > _CERTAIN * passed:
+            return None
+        self._base = now
+        return passed / done
+
+
+class Waiting:
+    """Windows whose speed is not certain yet, each with the state of the bar."""
+
+    def __init__(self) -> None:
+        self._windows: list[tuple[int, Window]] = []
+        self._clock = Clock()
+
+    def add(self, done: int, window: Window) -> None:
+        self._windows.append((done, window))
+
+    def see(self, bar: Bar, least: int = 1) -> list[Window]:
+        """The windows up to a state, at least so many, once their speed is certain."""
+        start = self._clock.start
+        seconds = self._clock.see(bar, len(self._windows) >= least)
+        if seconds is None:
+            return self.leave() if len(self._windows) > _MOST_WAITING else []
+        found = [
+            one.with_values({**one.values, "seconds": seconds}) if done > start else one
+            for done, one in self._windows
+        ]
+        self._windows = []
+        return found
+
+    def begin(self) -> list[Window]:
+        """Another bar begins: the windows so far, without a speed."""
+        self._clock = Clock()
+        return self.leave()
+
+    def held(self) -> list[Window]:
+        return [one for _, one in self._windows]
+
+    def leave(self) -> list[Window]:
+        found, self._windows = self.held(), []
+        return found
+
+
+class _Series:
+    """The bars of one rank, epoch after epoch. `state`: the last one, as it was drawn first."""
+
+    def __init__(self) -> None:
+        self.waiting = Waiting()
+        self.epoch: int | None = None
+        self.before = 0  # steps of the epochs before
+        self.state: Bar | None = None
+        self.window: Window | None = None  # of the last state, which may be drawn again
+
+    def leave_state(self) -> Iterator[Window]:
+        """The next state is drawn: what is certain of the windows so far."""
+        if self.state and self.window:
+            self.waiting.add(self.state.done, self.window)
+            yield from _timed(self.waiting.see(self.state))
+        self.state = self.window = None
+
+
+class Bars:
+    """One log of a program that shows a bar: Lightning, Horovod's ImageNet example, plain tqdm.
+
+    Of a state that is drawn twice, the second one counts: the first has values of an earlier one.
+    A bar without a loss is one of the training if its title says so. It counts batches: with
+    accumulation these are more than steps.
+    """
+
+    name = "progress bar"
+    hints = HINTS
+
+    def __init__(self) -> None:
+        self._series: dict[int | None, _Series] = {}
+
+    def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:
+        for bar in bars_of(line):
+            values = _values(f"{bar.title} {bar.rest}")
+            is_training = "loss" in values or _TRAINING.search(bar.title)
+            if not is_training or not bar.done or _OTHER.search(bar.title):
+                continue
+            series = self._series.setdefault(rank, _Series())
+            yield from self._take(series, bar, values, rank)
+
+    def held(self) -> list[Window | Event]:
+        """What waits for a speed, or for being drawn again."""
+        return [
+            window
+            for series in self._series.values()
+            for window in (*series.waiting.held(), series.window)
+            if window and window.values
+        ]
+
+    def drop_held(self) -> None:
+        self._series.clear()
+
+    def _take(
+        self, series: _Series, bar: Bar, values: Mapping[Quantity, float], rank: int | None
+    ) -> Iterator[Window | Event]:
+        found = _EPOCH.search(bar.title)
+        if found and found[1]:
+            self.name = "horovod"
+        elif found and ("v_num" in bar.rest or "train_loss" in bar.rest):
+            self.name = "lightning"
+        last = series.state
+        epoch = int(found[2]) - bool(found[1]) if found else None
+        if last is None:
+            series.before = (epoch or 0) * bar.total
+        elif bar.done != last.done or epoch != series.epoch:
+            yield from series.leave_state()
+            if bar.done < last.done or epoch != series.epoch:
+                yield from _timed(series.waiting.begin())
+                follows = epoch is None or series.epoch is None or epoch == series.epoch + 1
+                if follows and last.total and last.done == last.total:
+                    series.before += last.total  # the next one may be shorter
+                else:
+                    series.before = (epoch or 0) * bar.total
+        if series.state is None:
+            series.state = bar
+        series.epoch = epoch
+        series.window = Window(series.before + bar.done, values, None, rank)
+
+
+def _timed(windows: Iterable[Window]) -> Iterator[Window]:
+    """Those that say something."""
+    return (one for one in windows if one.values)
+
+
+def _values(text: str) -> dict[Quantity, float]:
+    """The values that a program shows beside its bar."""
+    values: dict[Quantity, float] = {}
+    for number in numbers_of(text.lower())[0]:
+        field = field_of(number.name, number.unit, OWN)
+        if field and field.meaning in ("loss", "learning_rate", "grad_norm") and not field.is_other:
+            values.setdefault(field.meaning, value_of(number.text, False) * field.scale)
+    return values
+
+
+format_of_log = Bars

@@ -1,0 +1,249 @@
+"""The names that people give to the values of a step, and what they mean.
+
+A name is looked up by its last words, the longest known ending first: `train/step_time` is a
+`step_time`. What stands in front of the ending must be one of the words that change nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, cast
+
+from clusterjobs.report.logs.general.numbers import ONE_UNIT, PER_SECOND, STEPS_UNIT, THINGS_UNIT
+from clusterjobs.report.logs.records import Quantity
+
+Meaning = Quantity | Literal["step", "epoch", "length", ""]
+
+# How certain the name of a step is: of several in a line, the first kind counts.
+STEPS: Mapping[str, int] = {
+    **dict.fromkeys(("global_step", "global_steps", "current_steps", "num_updates"), 0),
+    **dict.fromkeys(("step", "steps", "update", "updates", "train_step"), 1),
+    **dict.fromkeys(("iteration", "iterations", "iter", "iters", "it"), 2),
+    "batch": 3,
+}
+_LENGTHS = ("total_steps", "max_steps", "train_steps_total")
+_TIMES = (
+    *("step_time", "time_per_step", "time_step", "iter_time", "iteration_time", "time_iter"),
+    *("time_per_iteration", "time_per_iter", "elapsed_time_per_iteration", "batch_time"),
+    *("avg_batch_cost", "step_avg", "dt", "iter_dt", "sec_iter", "s_iter", "sec_it", "s_it"),
+    *("s_step", "sec_step", "seconds_per_step", "sec_per_step", "step_timing", "seconds", "time"),
+    *("train_step_timing", "train_step_time", "timing_s_step", "step_seconds", "batch_seconds"),
+)
+_MILLISECONDS = ("ms_batch", "ms_step", "ms_iter", "ms_it")
+_CLOCKS = (  # since the start of the training
+    *("elapsed", "elapsed_time", "train_time", "time_elapsed", "total_time", "wall_time"),
+    *("wall_clock", "wall", "time_since_start", "elapsed_seconds"),
+)
+_INVERSE = (  # steps in a second
+    *("it_s", "iter_s", "iters_s", "it_sec", "steps_s", "step_s", "steps_per_second"),
+    *("steps_per_sec", "batches_per_second", "batches_per_sec", "iterations_per_second"),
+)
+_LOSSES = ("loss", "crossentropyloss", "cross_entropy")
+_IN_MB = ("memory", "max_mem")  # without a unit, as mmcv and torchvision print them
+_MEMORY = (
+    *("memory", "mem", "max_mem", "max_memory", "peak_memory", "peak_mem", "max_mem_allocated"),
+    *("memory_allocated", "peak_memory_active", "mem_reserved", "memory_reserved", "gpu_mem"),
+)
+_NORMS = ("grad_norm", "gnorm", "gradient_norm", "gradnorm", "total_norm", "norm")
+_PER = ("_per_sec", "_per_second", "_s", "_sec", "_per_s")
+_OF_ONE = ("_per_gpu", "_gpu", "_device", "_per_device", "_chip")
+_SAMPLES = ("samples", "images", "imgs", "img", "image", "examples", "sequences", "seqs", "seq")
+_TOKENS = ("tokens", "tok", "token", "toks")
+
+
+def _rates() -> dict[str, Meaning]:
+    """`tokens_per_second`, `tok_s`, `device_img_sec`, `samples_s_gpu` and so on."""
+    found: dict[str, Meaning] = {}
+    for things, kind in ((_SAMPLES, "samples"), (_TOKENS, "tokens")):
+        whole, each = cast("list[Quantity]", [f"{kind}_per_second", f"{kind}_per_second_per_gpu"])
+        for thing, per in itertools.product(things, _PER):
+            found[thing + per] = whole
+            for one in _OF_ONE:
+                found |= dict.fromkeys((thing + per + one, thing + one + per), each)
+            found["device_" + thing + per] = each
+    return found
+
+
+NAMES: Mapping[str, Meaning] = {
+    **dict.fromkeys(STEPS, "step"),
+    **dict.fromkeys(_LENGTHS, "length"),
+    **dict.fromkeys(("epoch", "epochs", "ep"), "epoch"),
+    **dict.fromkeys((*_TIMES, *_INVERSE, *_MILLISECONDS), "seconds"),
+    **dict.fromkeys(_CLOCKS, "elapsed"),
+    **dict.fromkeys(_LOSSES, "loss"),
+    **dict.fromkeys(_MEMORY, "memory_gib"),
+    **dict.fromkeys(_NORMS, "grad_norm"),
+    **dict.fromkeys(("lr", "learning_rate"), "learning_rate"),
+    **dict.fromkeys(("data_time", "data", "data_loading_time"), "data_seconds"),
+    **dict.fromkeys(("global_batch_size", "gbs"), "batch"),
+    **dict.fromkeys(("loss_scale",), "loss_scale"),
+    **dict.fromkeys(("mfu",), "printed_mfu"),
+    **dict.fromkeys(("hfu",), "printed_hfu"),
+    **dict.fromkeys(
+        ("tflops", "tflops_gpu", "tflops_per_gpu", "tflop_s_device", "tflop_s_gpu", "tflop_s"),
+        "printed_tflops_per_gpu",
+    ),
+    **_rates(),
+}
+_LONGEST = max(name.count("_") for name in NAMES) + 1  # words
+
+OTHER = frozenset(("val", "valid", "validation", "eval", "evaluation", "test", "dev"))
+_SAME = frozenset(
+    (
+        *("train", "training", "total", "lm", "mean", "avg", "average", "running", "reduced"),
+        *("cur", "current", "smoothed", "ema", "actor", "policy", "pg", "model", "mlm", "nll"),
+        *(
+            "perf",
+            "throughput",
+            "system",
+            "timing",
+            "speed",
+            "metrics",
+            "optim",
+            "optimizer",
+            "global",
+        ),
+        *("info", "debug", "root", "main", "log", "rank", "console", "progress", "max", "last"),
+        *("group0", "decoupledadamw", "adamw", "adam", "gpu", "peak", "reserved", "this"),
+    )
+)
+_NOT_STEPS = frozenset(
+    (
+        *("max", "total", "warmup", "save", "saved", "saving", "log", "logging", "accumulation"),
+        *(
+            "per",
+            "num",
+            "every",
+            "decay",
+            "inner",
+            "gradient",
+            "micro",
+            "checkpoint",
+            "eta",
+            "each",
+        ),
+    )
+)
+_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "secs": 1.0, "second": 1.0, "": 1.0}
+_SECONDS["seconds"] = 1.0
+_GIB = {"gib": 1.0, "gb": 1.0, "g": 1.0, "gi": 1.0, "mib": 1 / 1024, "mb": 1 / 1024, "m": 1 / 1024}
+_FLOPS = {"k": 1e-9, "m": 1e-6, "g": 1e-3, "t": 1.0}
+_THOUSANDS = {"k": 1e3, "m": 1e6}
+_STEP_RATE = re.compile(rf"([km]?)({THINGS_UNIT}){PER_SECOND}((?:/| per ){ONE_UNIT})?")
+
+
+_RATE = re.compile(rf"([km]?)({THINGS_UNIT}){PER_SECOND}((?:/| per ){ONE_UNIT})?")
+_STEP_RATE = re.compile(rf"{STEPS_UNIT}{PER_SECOND}")
+_STEP_TIME = re.compile(rf"(ms|us|s|sec|seconds?)/{STEPS_UNIT}")
+
+
+BY_UNIT = 10  # the rank of what has no name, but a unit
+
+
+class Field(NamedTuple):
+    """What a number is: the value is the number x `scale`, or 1 / that.
+
+    `rank`: 0 is most certain. `is_other`: of the validation.
+    """
+
+    meaning: Meaning
+    scale: float = 1.0
+    is_inverse: bool = False
+    rank: int = 0
+    is_other: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Dialect:
+    """Names that one program uses in its own sense; a line with its `mark` is one of it."""
+
+    name: str
+    mark: re.Pattern[str]
+    from_zero: bool = False  # whether it counts steps from 0
+    names: Mapping[str, Meaning] = field(default_factory=dict)
+
+
+_OF_GPU: dict[str, Meaning] = dict.fromkeys(("tps", "wps"), "tokens_per_second_per_gpu")
+_IPS: dict[str, Meaning] = {"ips_total": "tokens_per_second", "ips": "", "speed": ""}
+DIALECTS: tuple[Dialect, ...] = (
+    Dialect("torchtitan", re.compile("  [tw]ps: "), names=_OF_GPU),
+    Dialect("nemo", re.compile("train_step_timing in s: "), from_zero=True),
+    Dialect("maxtext", re.compile("completed step: "), from_zero=True),
+    Dialect("paddle", re.compile("avg_batch_cost: "), from_zero=True, names=_IPS),
+    Dialect("aws-fsdp", re.compile(r"\bbatch \d{1,15} loss: .{1,40}, speed: "), from_zero=True),
+    Dialect("litgpt", re.compile(r"\| iter time: ")),
+    Dialect("composer", re.compile(r"\[batch=\d{1,15}/\d{1,15}\]")),
+    # Its mean since the start follows from the time since the start, which says more.
+    Dialect("modded-nanogpt", re.compile("step_avg:"), names={"step_avg": ""}),
+    Dialect("verl", re.compile("timing_s/step:"), names={"throughput": _OF_GPU["tps"]}),
+    Dialect("torchvision", re.compile(r"img/s: "), names={"img_s": "samples_per_second_per_gpu"}),
+)
+OWN = Dialect("own script", re.compile(r"(?!)"))
+
+
+@functools.lru_cache(maxsize=4096)
+def field_of(name: tuple[str, ...], unit: str, dialect: Dialect) -> Field | None:
+    """What a number with this name and unit is; None if it is nothing that is reported."""
+    is_other = not OTHER.isdisjoint(name)
+    if unit and (rate := _of_rate(unit)):
+        return rate._replace(is_other=is_other)
+    if unit.endswith("fu"):  # `50.0% bf16 MFU`
+        return Field("printed_mfu" if unit.endswith("mfu") else "printed_hfu", 0.01, rank=BY_UNIT)
+    if not name and unit in ("ms", "us"):
+        return Field("seconds", _SECONDS[unit], rank=BY_UNIT + 2)
+    if unit == "/s" and "time" not in name:
+        return Field("samples_per_second", rank=BY_UNIT + 2)  # as timm prints it
+    words = name
+    while words:
+        for start in range(max(0, len(words) - _LONGEST), len(words)):
+            key = "_".join(words[start:])
+            meaning = dialect.names.get(key, NAMES.get(key))
+            if meaning is not None:
+                return _field(meaning, key, words[:start], unit, is_other)
+        if words[-1] not in _SAME:
+            return None
+        words = words[:-1]  # `loss_avg` is a `loss`
+    return None
+
+
+def _field(
+    meaning: Meaning, key: str, front: tuple[str, ...], unit: str, is_other: bool
+) -> Field | None:
+    if meaning in ("step", "epoch", "length"):
+        is_setting = meaning == "step" and not _NOT_STEPS.isdisjoint(front)
+        return None if is_setting or unit else Field(meaning, rank=STEPS.get(key, 0))
+    scale = _scale(meaning, key, unit)
+    if scale is None or not set(front) - OTHER <= _SAME:
+        return None
+    is_inverse = key in _INVERSE
+    return Field(meaning, scale, is_inverse, rank=len(front), is_other=is_other)
+
+
+def _scale(meaning: Meaning, key: str, unit: str) -> float | None:
+    """What the number is multiplied by; None if its unit is not one of such a value."""
+    if meaning in ("seconds", "elapsed", "data_seconds"):
+        return _SECONDS.get("ms" if key in _MILLISECONDS else unit)
+    if meaning == "memory_gib":
+        return _GIB.get("mb" if not unit and key in _IN_MB else unit)
+    if meaning in ("printed_mfu", "printed_hfu"):
+        return {"%": 0.01, "": 1.0}.get(unit)
+    if "flop" in unit and meaning == "printed_tflops_per_gpu":
+        return _FLOPS.get(unit[0])
+    return 1.0 if not unit else _THOUSANDS.get(unit)
+
+
+def _of_rate(unit: str) -> Field | None:
+    """The field of a unit that says by itself what it is of."""
+    if found := _STEP_RATE.fullmatch(unit):
+        return Field("seconds", is_inverse=True, rank=BY_UNIT + 1)
+    if found := _STEP_TIME.fullmatch(unit):
+        return Field("seconds", _SECONDS[found[1]], rank=BY_UNIT + 1)
+    if not (found := _RATE.fullmatch(unit)):
+        return None
+    things, one = ("tokens", "samples")[not found[2].startswith("tok")], bool(found[3])
+    name = cast("Quantity", f"{things}_per_second{'_per_gpu' if one else ''}")
+    return Field(name, _THOUSANDS.get(found[1], 1.0), rank=BY_UNIT)

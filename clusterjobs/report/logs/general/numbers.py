@@ -1,0 +1,100 @@
+"""Finds the numbers of a line, each with the name in front of it and the unit behind it.
+
+    step:12/100 train_loss: 3.41 | 98.7 ms | 51,200 tokens/s
+    Epoch: [0][  10/5005]  Time  0.345 ( 1.234)  Loss 6.9e+00 (7.0e+00)
+    {"step": 12, "loss": "3.41"}
+
+What the names mean is in `names.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from clusterjobs.report.logs.general.templates import STAMP
+
+PER_SECOND = r"(?: ?/ ?|_per_| per )s(?:ec(?:ond)?)?"
+ONE_UNIT = r"(?:gpu|device|rank|chip|cpu)"
+THINGS_UNIT = r"(?:samples?|images?|imgs?|examples?|sequences?|seqs?|sentences?|tokens?|toks?)"
+STEPS_UNIT = r"(?:it|iters?|iterations?|steps?|batch(?:es)?|updates?)"
+RATE = rf"[km]?{THINGS_UNIT}{PER_SECOND}(?:(?:/| per ){ONE_UNIT})?"
+_RATE = re.compile(rf"{RATE}|{STEPS_UNIT}{PER_SECOND}")
+_UNITS = (
+    rf"{RATE}|{STEPS_UNIT}{PER_SECOND}|(?:ms|us|s|sec|seconds?)/{STEPS_UNIT}|(?:ms|us|secs?|seconds?|s)"
+    r"|[kmgt]?flop(?:s|/s)?(?:/(?:s/)?(?:gpu|device))?|[gm]i?b?|/s|%(?: (?:[a-z0-9]{1,8} )?[mh]fu)?"
+)
+# All patterns are for a line in small letters, and have no repeat without a limit.
+DIGITS = r"\d{1,30}(?:,\d{1,30}){0,10}(?:\.\d{0,40})?(?:e[-+]?\d{1,4})?"
+_NUMBER = re.compile(
+    rf"(?<![\w.])(?P<text>[-+]?(?:\d{{1,9}}(?::\d\d){{1,2}}|{DIGITS}|nan|inf))"
+    rf"(?P<total> ?/ ?\d{{1,15}})?(?:[\"']?(?P<unit> ?(?:{_UNITS})))?(?![\w/])"
+)
+_STAMP = re.compile(STAMP)
+_LAST_RATE = re.compile(rf".*\b{RATE}\b(?P<behind> +[-+]?{DIGITS}(?!\w))?")
+_IS_NAME = re.compile(r"[\"']? ?[:=]")  # behind a rate
+_UNIT_OF_NAME = re.compile(r"(?:\((ms|s|secs?|seconds|gi?b|mi?b|%)\)| in (s|ms|gi?b|mi?b))$")
+_SEPARATOR = re.compile(r"[|;(){}\[\],\t]| - |  +|=>")
+_IN_PARENTHESES = re.compile(r"\(([a-z]{1,9})\)$")  # `iter(train)`
+_WORD = re.compile(r"[a-z0-9]+|%")
+_AROUND = " :=\"'#~"
+_LONGEST_NAME = 100  # characters
+
+
+class Number(NamedTuple):
+    """A number of a line. `name`: words in small letters. `total` of `12/100`, 0 without one.
+
+    `bracket`: the one directly in front of it. `start` and `end`: of the number in the line.
+    """
+
+    name: tuple[str, ...]
+    text: str
+    total: int
+    unit: str
+    bracket: str
+    start: int
+    end: int
+
+
+def numbers_of(line: str) -> tuple[list[Number], tuple[int, int]]:
+    """All numbers of a line in small letters, and where its time stamp begins and ends."""
+    found_stamp = _STAMP.search(line) if ":" in line else None
+    stamp = found_stamp.span() if found_stamp else (0, 0)
+    # `51.2 samples/s` or `samples/s 51.2`: the last rate says it for all of the line.
+    last = _LAST_RATE.match(line) if "/s" in line or "per" in line else None
+    names_first = last is not None and last["behind"] is not None
+    found: list[Number] = []
+    before = 0
+    for match in _NUMBER.finditer(line):
+        start, end = match.span("text")
+        if stamp[0] <= start < stamp[1]:
+            before = max(before, stamp[1])
+            continue
+        unit = (match["unit"] or "").strip()
+        is_name = names_first or _IS_NAME.match(line, match.end())
+        if unit and is_name and _RATE.fullmatch(unit):
+            unit, behind = "", match.start("unit")
+        else:
+            behind = match.end()
+        gap = line[max(before, start - _LONGEST_NAME) : start].rstrip(_AROUND)
+        bracket = gap[-1] if gap and gap[-1] in "([" else ""
+        gap = gap.rstrip("([").rstrip(_AROUND)
+        if unit_of_name := _UNIT_OF_NAME.search(gap):
+            unit = unit or unit_of_name[1] or unit_of_name[2]
+            gap = gap[: unit_of_name.start()].rstrip(_AROUND)
+        gap = _IN_PARENTHESES.sub(r" \1", gap)
+        name = tuple(_WORD.findall(_SEPARATOR.split(gap)[-1]))
+        total = int(match["total"].strip(" /")) if match["total"] else 0
+        found.append(Number(name, match["text"], total, unit, bracket, start, end))
+        before = behind
+    return found, stamp
+
+
+def value_of(text: str, is_decimal: bool) -> float:
+    """`16,011` is 16011, or with decimal commas 16.011; `0:01:20` is 80 seconds."""
+    if ":" in text:
+        seconds = 0
+        for part in text.split(":"):
+            seconds = 60 * seconds + int(part)
+        return float(seconds)
+    return float(text.replace(",", "." if is_decimal else ""))

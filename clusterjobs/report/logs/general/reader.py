@@ -1,0 +1,297 @@
+"""Finds the step, the speed and the losses of a line, by the names that people give to them.
+
+    step 12/100 loss 3.4 samples/s 51.2
+    Epoch [1][50/7517]  lr: 0.001, time: 0.593, loss: 4.46
+
+A line without a step that is indented goes on with the step above. Lines that differ in their
+numbers alone are read by the pattern of the first of them (`templates.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, cast
+
+from clusterjobs.report.logs.clock import stamp_of
+from clusterjobs.report.logs.general.names import (
+    BY_UNIT,
+    DIALECTS,
+    OTHER,
+    OWN,
+    Dialect,
+    Field,
+    field_of,
+)
+from clusterjobs.report.logs.general.numbers import Number, numbers_of, value_of
+from clusterjobs.report.logs.general.templates import Templates
+from clusterjobs.report.logs.records import Event, Quantity, Window
+
+_OTHER_LINE = re.compile(rf"(?<![\w/.])(?:{'|'.join(sorted(OTHER))})(?![\w/.])")
+_KERAS = re.compile(r" ?/ ?\d{1,15} (?:\[[=>.]|\u2501)")
+_COUNTED = re.compile(r" ?/ ?\d{1,15} (?:batches|steps|iterations|iters)\b")
+_IN_MIB = 1000  # a smaller memory without a unit may be in GiB
+BAR = "%|"
+_MOST_EPOCHS = 1000  # that are remembered
+_MOST_LINES = 60  # that go on with one step
+_SPEEDS = ("seconds", "samples", "tokens", "elapsed")
+_RANK = re.compile(rb" *(\d{1,7}): ")  # srun --label
+_COLOURS = re.compile(rb"\x1b\[[0-9;]*m")
+_DECIMAL = frozenset(("loss", "learning_rate", "grad_norm", "seconds"))
+
+
+class Epochs:
+    """Steps since the start, of one rank whose lines may count them from the start of an epoch.
+
+    They do if the step falls back where the epoch goes up.
+    """
+
+    def __init__(self) -> None:
+        self._before: dict[int, int] = {}  # epoch -> steps before it
+        self._epoch = 0
+        self._step = self._gap = 0  # the last one in the log, and its distance to the one before
+
+    def step(self, epoch: int, step: int, length: int) -> int:
+        """`length`: of an epoch, 0 if the line does not say it."""
+        if epoch not in self._before:
+            before = self._before.get(self._epoch, 0)
+            if step <= self._step and epoch > self._epoch:
+                own = length * (epoch - self._epoch) if length else self._step + self._gap - step
+                before += own
+            self._before[epoch] = before
+            if len(self._before) > _MOST_EPOCHS:
+                del self._before[next(iter(self._before))]
+        elif epoch == self._epoch and step > self._step:
+            self._gap = step - self._step
+        self._epoch, self._step = epoch, step
+        return self._before[epoch] + step
+
+
+class Place(NamedTuple):
+    """A number of a line that says something: the place in the list of its numbers."""
+
+    number: int
+    unit: str
+    field: Field
+
+
+class Found(NamedTuple):
+    """What the numbers of a line mean. `step` and `epoch`: their places, -1 without one.
+
+    `length`: of the training, or of an epoch; 0 if the line does not say it. `length_at`: its
+    place, if it is a number of its own. `is_other`: the line is of a validation.
+    """
+
+    step: int
+    epoch: int
+    length: int
+    length_at: int
+    values: tuple[Place, ...]
+    others: tuple[Place, ...]  # of a validation
+    is_other: bool
+    is_of_epoch: bool  # the step counts from the start of its epoch
+    is_timed: bool  # has a speed, or a time since the start
+    is_clear: bool  # the same numbers mean the same in every line of this form
+
+
+def find(line: str, numbers: Sequence[Number], dialect: Dialect) -> Found:
+    """What a line in small letters says."""
+    fields = [field_of(one.name, one.unit, dialect) for one in numbers]
+    known = [(place, field) for place, field in enumerate(fields) if field]
+    epoch = next(
+        (n for n, field in known if field.meaning == "epoch" and _is_whole(numbers[n])), -1
+    )
+    steps = [
+        (field.rank, place)
+        for place, field in known
+        if field.meaning == "step"
+        and _is_whole(numbers[place])
+        and _is_counted(numbers[place], epoch >= 0 or dialect is not OWN)
+    ]
+    step = min(steps)[1] if steps else -1
+    is_of_epoch = step >= 0 and numbers[step].name[-1:] == ("batch",) and numbers[step].total > 0
+    if step < 0:
+        epoch, step = _in_brackets(numbers, epoch, line)
+        is_of_epoch = step >= 0
+    length_at = next((place for place, field in known if field.meaning == "length"), -1)
+    other_steps = {
+        numbers[place].text for _, place in steps if numbers[place].text != numbers[step].text
+    }
+    ranks: dict[tuple[str, bool], tuple[int, bool]] = {}
+    best: dict[tuple[str, bool], Place] = {}
+    has_bar = BAR in line
+    for place, field in known:
+        if field.meaning in ("step", "epoch", "length") or place in (step, epoch):
+            continue
+        if other_steps and field.meaning == "seconds" and "iter" in numbers[place].name:
+            continue  # of a micro batch, of which a step has several
+        if has_bar and field.rank >= BY_UNIT and field.meaning == "seconds":
+            continue  # a bar's speed is smoothed, and of batches
+        key = field.meaning, field.is_other
+        # A bar in front of the step has values of an earlier one.
+        rank = field.rank, place < step
+        if key not in ranks or rank < ranks[key]:
+            ranks[key], best[key] = rank, Place(place, numbers[place].unit, field)
+    values = tuple(one for one in best.values() if not one.field.is_other)
+    return Found(
+        step,
+        epoch,
+        numbers[step].total if step >= 0 else 0,
+        length_at,
+        values,
+        tuple(one for one in best.values() if one.field.is_other),
+        step >= 0 and _OTHER_LINE.search(line, 0, numbers[step].start) is not None,
+        is_of_epoch,
+        any(one.field.meaning.startswith(_SPEEDS) for one in values),
+        is_clear=len(steps) < 2,
+    )
+
+
+def _is_whole(number: Number) -> bool:
+    return number.text.replace(",", "").isdecimal() and len(number.text) <= 15
+
+
+def _is_counted(number: Number, is_certain: bool) -> bool:
+    """`batch: 32` may be a size, `batch: 3/10` is a place."""
+    return number.name[-1:] != ("batch",) or is_certain or number.total > 0
+
+
+def _in_brackets(numbers: Sequence[Number], epoch: int, line: str) -> tuple[int, int]:
+    """Places of epoch and step that have no names.
+
+    As in `Epoch: [0][  10/5005]`, `Train: 0 [  50/1251 (  4%)]`, `200/ 2983 batches`, and in Keras'
+    `100/938 [====>`.
+    """
+    for place, one in enumerate(numbers):
+        if not one.total or one.name or not _is_whole(one):
+            continue
+        before = place - 1
+        of_epoch = before >= 0 and (before == epoch or numbers[before].name == ("train",))
+        if one.bracket == "[" and of_epoch and _is_whole(numbers[before]):
+            return before, place
+        is_first = before < 0 and not line[: one.start].strip()
+        if (is_first and _KERAS.match(line, one.end)) or _COUNTED.match(line, one.end):
+            return epoch, place
+    return epoch, -1
+
+
+class General:
+    """One log. `name` is that of the program whose names it uses, if it is known."""
+
+    hints: tuple[str, ...] = (
+        *("step", "Step", "STEP", "iter", "Iter", "poch", "loss", "Loss", "LOSS"),
+        *("/s", "per_s", "atch", "update", "lr"),
+    )
+
+    def __init__(self) -> None:
+        self._dialect = OWN
+        self._length = 0
+        self._first_epoch = 1  # or 0
+        self._epochs: defaultdict[int | None, Epochs] = defaultdict(Epochs)
+        self._epoch_above: dict[int | None, int] = {}
+        self._above: dict[int | None, tuple[int, int]] = {}  # rank -> step, and lines since then
+        self._templates: Templates[Found] = Templates()
+
+    @property
+    def name(self) -> str:
+        return self._dialect.name
+
+    def read_raw(self, raw: bytes) -> Window | None:
+        """A line of the same form as one before."""
+        rank = None
+        if label := _RANK.match(raw):
+            rank, raw = int(label[1]), raw[label.end() :]
+        if b"\x1b" in raw:
+            raw = _COLOURS.sub(b"", raw)
+        known = self._templates.find(raw.lower())
+        if known is None:
+            return None
+        found, texts = known
+        if not texts[found.step].isdecimal():
+            return None
+        return Window(self._step_of(found, texts, rank), _values(found.values, texts), None, rank)
+
+    def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:
+        line = line.lower()
+        if self._dialect is OWN:
+            self._dialect = next((one for one in DIALECTS if one.mark.search(line)), OWN)
+        numbers, stamp = numbers_of(line)
+        found = find(line, numbers, self._dialect)
+        texts = [one.text for one in numbers]
+        if found.step < 0:
+            if found.epoch >= 0 and not found.values:
+                self._epoch_above[rank] = int(texts[found.epoch].replace(",", ""))
+            yield from self._goes_on(line, found, texts, rank)
+            return
+        number = self._step_of(found, texts, rank)
+        if "loss" in (validation := _values(found.others, texts)):
+            yield Event("validation", number, validation["loss"])
+        if found.is_other:
+            self._above.pop(rank, None)
+            return
+        self._above[rank] = number, 0
+        values = _values(found.values, texts)
+        if not values:
+            return
+        if not found.is_timed and (time := stamp_of(line)) is not None:
+            values["time"] = time
+        yield Window(number, values, None, rank)
+        length = found.length or _whole(texts[found.length_at] if found.length_at >= 0 else "")
+        if length not in (0, self._length) and found.epoch < 0:
+            self._length = length
+            yield Event("length", value=length)
+        if found.is_clear and found.is_timed and not found.others and found.length_at < 0:
+            spans = [(one.start, one.end) for one in numbers]
+            self._templates.learn(line, spans, stamp, found)
+
+    def _step_of(self, found: Found, texts: Sequence[str], rank: int | None) -> int:
+        """The step since the start of the training."""
+        number = _whole(texts[found.step]) + self._dialect.from_zero
+        epoch = _whole(texts[found.epoch]) if found.epoch >= 0 else self._epoch_above.get(rank)
+        if epoch is None:
+            return number
+        if found.is_of_epoch and found.length:
+            self._first_epoch = min(self._first_epoch, epoch)
+            return (epoch - self._first_epoch) * found.length + number
+        return self._epochs[rank].step(epoch, number, found.length)
+
+    def _goes_on(
+        self, line: str, found: Found, texts: Sequence[str], rank: int | None
+    ) -> Iterable[Window]:
+        """What an indented line says of the step above."""
+        step, lines = self._above.get(rank, (0, _MOST_LINES))
+        is_other = BAR in line or _OTHER_LINE.search(line)
+        if not line[:1].isspace() or lines >= _MOST_LINES or is_other:
+            return
+        self._above[rank] = step, lines + 1
+        if values := _values(found.values, texts):
+            yield Window(step, values, None, rank)
+
+
+def _whole(text: str) -> int:
+    return int(text.replace(",", "")) if text else 0
+
+
+def _values(places: Iterable[Place], texts: Sequence[str]) -> dict[Quantity, float]:
+    """The values of a line.
+
+    `loss 3,41`, as some languages write it, makes all commas decimal; in `tokens/s 16,011`, a comma
+    groups digits.
+    """
+    is_decimal = any("," in texts[one.number] for one in places if one.field.meaning in _DECIMAL)
+    values: dict[Quantity, float] = {}
+    for number, unit, field in places:
+        value = value_of(texts[number], is_decimal) * field.scale
+        meaning = cast("Quantity", field.meaning)
+        if field.is_inverse:
+            value = 1 / value if value else 0.0
+        elif meaning in ("printed_mfu", "printed_hfu"):
+            value = max(0.0, value / 100 if value > 1 and not unit else value)
+        elif meaning == "memory_gib" and not unit and value * 1024 < _IN_MIB:
+            continue
+        values[meaning] = value
+    return values
+
+
+format_of_log = General
