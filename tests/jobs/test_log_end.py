@@ -13,6 +13,7 @@ from clusterjobs.runs.status.log_end import (
     END,
     last_logged_step,
     last_match,
+    last_message,
     last_step,
     read_log_end,
 )
@@ -114,3 +115,47 @@ def test_what_is_no_log_is_empty(tmp_path: pathlib.Path) -> None:
     (tmp_path / "link").symlink_to("/etc/passwd")
     for name in ("pipe", "link", "missing"):
         assert read_log_end(tmp_path / name) == ""
+
+
+# ------------------------------------------------------------------ messages of the script
+
+ENDED = "clusterjobs: job 7 ended with exit code 1 after 0 s: not_started\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "reason", "message"),
+    [
+        (
+            "/var/s/slurm_script: line 28: cd: /x: No such file",
+            "not_started",
+            "cd: /x: No such file",
+        ),
+        ("/a/job.sh: line 3: A: not set: not_started", "not_started", "A: not set: not_started"),
+        (
+            "clusterjobs: no script t.py in /x\n0: clusterjobs: a",
+            "not_started",
+            "no script t.py in /x",
+        ),
+        (
+            "clusterjobs: step a ended with exit code 3",
+            "after_failure",
+            "step a ended with exit code 3",
+        ),
+        ("clusterjobs: step a ended with exit code 3", "failure", "step a ended with exit code 3"),
+        ("clusterjobs: unset, from the calling shell: PYTHONPATH\n0: oops", "failure", ""),
+        ("clusterjobs: got SIGTERM during main (cancelled)", "cancelled", ""),
+        ("0: done", "completed", ""),
+        ("", "", ""),
+    ],
+)
+def test_the_message_of_the_last_attempt_is_found(
+    tmp_path: pathlib.Path, said: str, reason: str, message: str
+) -> None:
+    log = tmp_path / "job.log"
+    for before in ("", "clusterjobs: of an earlier attempt\n" + ENDED):
+        for after in (ENDED, ""):
+            log.write_text(f"{before}{said}\n{after}")
+            if before and not after and not message:
+                continue  # an attempt that has not ended
+            assert last_message(log, reason) == message
+    assert last_message(tmp_path / "missing", "not_started") == ""

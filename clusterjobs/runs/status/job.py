@@ -23,7 +23,13 @@ from clusterjobs.runs.jobs.records import (
     unrecorded_attempts,
 )
 from clusterjobs.runs.jobs.unstarted import Unstarted
-from clusterjobs.runs.status.log_end import MOST, first_traceback, last_logged_step, read_log_end
+from clusterjobs.runs.status.log_end import (
+    MOST,
+    first_traceback,
+    last_logged_step,
+    last_message,
+    read_log_end,
+)
 from clusterjobs.slurm.jobs import in_words
 from clusterjobs.slurm.queue import WAITING, Queued, by_id, known_jobs
 
@@ -102,6 +108,7 @@ def job_data(place: JobPlace, queue: Queue) -> JobData:
     if place.unstarted and not queued:
         log = place.unstarted.output or log
     step = last_logged_step(log, place.patterns) if log else None
+    reason = "not_started" if place.unstarted else attempts[-1].reason if attempts else ""
     return {
         "job_id": place.job_id,
         "spec": place.spec,
@@ -120,6 +127,7 @@ def job_data(place: JobPlace, queue: Queue) -> JobData:
         "exports": [asdict(one) | {"incomplete": one.is_incomplete} for one in records.exports],
         "roles": job_roles(place.folder) if place.folder else [],
         "cut": records.cut,
+        "message": last_message(log, reason) if log and not queued else "",
         "traceback": None,
     }
 

@@ -183,3 +183,28 @@ def _rank(label: str) -> str:
         return f"local rank {local[1]}"
     numbers = [number for match in _RANKS.findall(label) for number in match if number]
     return numbers[-1] if numbers else ""
+
+
+# ------------------------------------------------------------------ messages
+# The last message of the job script itself in a job's last attempt: why it has ended.
+
+_OF_THE_SCRIPT = re.compile(
+    r"(?m)^(?:clusterjobs: (?!job [0-9_]+ ended )|/\S*(?:slurm_script|job\.sh): line \d+: )(.+)$"
+)
+_FAILED_STEP = re.compile(r"step .+ ended with exit code \d+|no (?:answer|progress) .*")
+_EXPLAINED = ("completed", "cancelled", "time_limit")  # the reason alone says it
+
+
+def last_message(log: pathlib.Path, reason: str) -> str:
+    """What the script has said last in an attempt that ended for `reason`; "" if nothing of use.
+
+    A failure is mostly that of the program, whose output is not quoted here.
+    """
+    if not reason or reason in _EXPLAINED:
+        return ""
+    text = _LINE_ENDS.sub("\n", _ANSI_CODES.sub("", read_log_end(log)))
+    attempts = [part for part in _ENDED.split(text) if part.strip()]
+    found = _OF_THE_SCRIPT.findall(attempts[-1]) if attempts else []
+    if reason == "failure":
+        found = [one for one in found if _FAILED_STEP.fullmatch(one)]
+    return str(found[-1])[:_LONGEST_LINE] if found else ""

@@ -27,7 +27,7 @@ from clusterjobs.runs.jobs.records import read_folder
 from clusterjobs.runs.jobs.states import MISSING, PENDING, RUNNING, STATES, PointState, sweep_states
 from clusterjobs.runs.spec_files import OwnConfigs
 from clusterjobs.runs.status.job import Queue, log_patterns
-from clusterjobs.runs.status.log_end import last_logged_step, last_match, read_log_end
+from clusterjobs.runs.status.log_end import last_logged_step, last_match, last_message, read_log_end
 from clusterjobs.runs.submit.lock import sweep_folder, sweep_name
 from clusterjobs.slurm.jobs import in_words
 from clusterjobs.slurm.queue import by_id
@@ -140,6 +140,7 @@ class SweepData(NamedTuple):
             "step": step and step.step,
             "steps": step and step.steps,
             "metric": last_match(read_log_end(log), metric) if metric else None,
+            "message": last_message(log, state.attempt.reason) if state.attempt else "",
         }
 
 
@@ -148,7 +149,7 @@ def _counts(states: Mapping[str, PointState]) -> dict[str, int]:
     return {state: found[state] for state in STATES if found[state]}
 
 
-_LOGGED = ("attempt", "checkpoint", "step", "steps", "metric")
+_LOGGED = ("attempt", "checkpoint", "step", "steps", "metric", "message")
 
 
 def is_sweep_folder(folder: pathlib.Path) -> bool:

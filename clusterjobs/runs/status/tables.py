@@ -135,6 +135,7 @@ def _reasons(job: JobData) -> Iterator[str]:
         code = "" if last["exit_code"] is None else f", exit code {last['exit_code']}"
         which = f"attempt {last['number']}: " if job["waits_for"] or job["time_left"] else ""
         yield f"{which}{last['reason']}{code}" if last["reason"] else ""
+    yield job["message"]
     if any(one["incomplete"] for one in job["exports"]):
         yield "export incomplete"
 
@@ -145,7 +146,8 @@ def _point_why(point: Mapping[str, Any]) -> str:
     if point["state"] == RUNNING:
         return _left(point)
     code = point["exit_code"]
-    return f"{point['reason']}, exit code {code}" if point["reason"] and code else point["reason"]
+    why = f"{point['reason']}, exit code {code}" if point["reason"] and code else point["reason"]
+    return "; ".join(filter(None, [why, point["message"]]))
 
 
 def _expected(one: Mapping[str, Any]) -> str:
