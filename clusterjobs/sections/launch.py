@@ -56,6 +56,10 @@ def plan(context: Context) -> Launch:
     calls_srun = launcher.calls_srun and not (launcher.over_ssh and container)
     _check_gpus(context)
     _check_ssh(context)
+    if spec.prefix:
+        from clusterjobs.frameworks.command import check_starters  # few specs have a prefix
+
+        check_starters(("prefix",), spec.prefix, context.placement.shape, context.diagnostics)
     if srun and not calls_srun:
         _refuse_srun(context)
     if container and by_pyxis:

@@ -70,6 +70,11 @@ def _check_launcher(context: Context, key: str, path: Path, step: WrittenStep) -
     if step.per == "rank":
         launcher = LAUNCHERS[step.launcher] if step.launcher else context.launcher
         _check_ranks(context, key, path, step, launcher)
+        if file_name(step.command[0]) != "srun":  # _check_srun has more to say
+            from clusterjobs.frameworks.command import check_starters  # few specs have such steps
+
+            shape = context.placement.shape
+            check_starters((*path, "command"), step.command, shape, context.diagnostics)
     elif step.launcher:
         what = f"per: {step.per} needs no launcher"
         context.problem((*path, "launcher"), what, "add per: rank")

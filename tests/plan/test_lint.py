@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from plans import config_of, plan_of, queue
+from plans import config_of, plan_of, problems_of, queue
 
 
 def warned(config: str | None = None, **keys: object) -> list[str]:
@@ -28,7 +28,6 @@ def test_gpus_that_idle_are_a_warning() -> None:
 def test_a_launcher_in_the_command_uses_all_gpus(command: list[str]) -> None:
     keys = {"framework": "command", "script": None, "command": command}
     assert warned(ranks_per_node=1, **keys) == []
-    assert warned(ranks_per_node=2, **keys) == ["ranks_per_node"]
     other = {**keys, "command": ["python3", "deepspeed.py"]}
     assert warned(ranks_per_node=1, **other) == ["ranks_per_node"]
 
@@ -107,3 +106,55 @@ def test_more_ranks_than_cpus_is_a_warning_and_an_all_reduce_may_share_them() ->
 def test_small_sizes_in_a_bandwidth_test_are_a_warning(sizes: str, warns: bool, more: str) -> None:
     step = {"command": f"all_reduce_perf {sizes}{more}", "per": "node", "min_bus_bandwidth": 300}
     assert (warned(before=[step]) == ["before[0].min_bus_bandwidth"]) == warns
+
+
+@pytest.mark.parametrize(
+    ("command", "instead"),
+    [
+        ("torchrun --nproc_per_node=8 t.py", "framework: torchrun"),
+        ("/fsx/env/bin/torchrun t.py", "framework: torchrun"),
+        ("python3 -u -m torch.distributed.run t.py", "framework: torchrun"),
+        ("python -m torch.distributed.launch t.py", "framework: torchrun"),
+        ("accelerate launch t.py", "framework: accelerate"),
+        ("deepspeed t.py", "framework: deepspeed"),
+        ("composer t.py", "framework: composer"),
+        ("horovodrun -np 8 python t.py", "framework: horovod"),
+        ("mpirun -np 8 ./t", "launcher: mpirun"),
+        ("srun ./t", "launcher: srun"),
+        ("env A=b torchrun t.py", "framework: torchrun"),
+        ("numactl --localalloc torchrun t.py", "framework: torchrun"),
+        ("uv run accelerate launch t.py", "framework: accelerate"),
+        (["bash", "-c", "cd /fsx && exec torchrun t.py"], "framework: torchrun"),
+        (["bash", "-lc", "cd /fsx; python -m torch.distributed.run t.py"], "framework: torchrun"),
+    ],
+)
+def test_a_command_that_starts_ranks_is_refused_beside_several_ranks(
+    command: object, instead: str
+) -> None:
+    keys = {"framework": "command", "script": None, "command": command}
+    (problem,) = [one for one in problems_of(ranks_per_node=8, **keys) if not one.warning]
+    assert problem.path == "command"
+    assert problem.what.startswith("each of the ")
+    assert problem.hint.startswith(instead)
+    step = {"command": command, "per": "rank"}
+    if "srun" not in str(command):
+        (problem,) = [one for one in problems_of(before=[step]) if not one.warning]
+        assert problem.path == "before[0].command"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python train.py --launcher torchrun",
+        "python train.py deepspeed",
+        "./train torchrun",
+        "python -m my.module torchrun",
+        "uv run train.py deepspeed",
+        "env A=b ./train accelerate launch",
+        ["bash", "-c", "./train --with torchrun"],
+        ["bash", "train.sh", "torchrun"],
+    ],
+)
+def test_the_name_of_a_launcher_as_an_argument_is_none(command: object) -> None:
+    keys = {"framework": "command", "script": None, "command": command}
+    assert warned(ranks_per_node=8, **keys) == []

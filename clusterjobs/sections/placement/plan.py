@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -34,7 +33,7 @@ from clusterjobs.slurm.options import seconds_of, slurm_time
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.field_types import gpu_type
 from clusterjobs.spec.keys.environment import EnvValue, text_of
-from clusterjobs.text import show
+from clusterjobs.text import Value, show
 
 # ------------------------------------------------------------------ role nodes
 # How the nodes of a job are divided: the first ones train, the others have roles.
@@ -183,18 +182,18 @@ def render(rendering: Rendering) -> dict[str, Any]:
 # Whether the job uses the nodes that it gets, and its NeuronCores.
 
 
-# Commands that start a process for each GPU of their node.
-_STARTERS = re.compile(
-    r"(?:^|[\s/;&|(])(?:accelerate\s+launch|torchrun|deepspeed|composer|colossalai\s+run"
-    r"|-m\s*(?:torch\.distributed\.(?:run|launch)|accelerate\.commands\.launch))(?:\s|$)"
-)
+def _starts_ranks(command: tuple[Value, ...] | None) -> bool:
+    if command is None:
+        return False
+    from clusterjobs.frameworks.command import starter_of  # the other frameworks have no command
+
+    return starter_of(command) is not None
 
 
 def check_use_of_nodes(context: Context) -> None:
     """Warn about idle GPUs, shared CPUs, a slow network and nodes of another type."""
     spec = context.spec
-    starts_ranks = spec.command is not None and _STARTERS.search(" ".join(map(show, spec.command)))
-    has_launcher = starts_ranks and context.placement.shape.ranks_per_node == 1
+    has_launcher = _starts_ranks(spec.command) and context.placement.shape.ranks_per_node == 1
     if spec.gpus_per_node != 0 and not has_launcher:  # 0: on CPUs, knowingly
         _check_idle_gpus(context)
     _check_idle_accelerators(context)
