@@ -17,7 +17,7 @@ from clusterjobs.runs.run import Run as PlannedRun
 from clusterjobs.runs.write import write_outputs
 from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.rendering import PointPlan as Point
-from clusterjobs.sites.folders import SiteFolders, is_folder, not_writable_by_all
+from clusterjobs.sites.folders import SiteFolders, is_folder, trusted
 
 if TYPE_CHECKING:
     from clusterjobs.runs.job import Job
@@ -51,7 +51,7 @@ def _setting(key: str, value: Any) -> str:
 def _site(folder: pathlib.Path) -> SiteFolders:
     if not is_folder(folder):
         raise one_problem(f"{folder} is no site folder", hint="name a folder with a site.yaml")
-    return SiteFolders((not_writable_by_all(folder),))
+    return SiteFolders((trusted(folder),))
 
 
 class Run(PlannedRun):

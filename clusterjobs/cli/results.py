@@ -6,13 +6,14 @@ import csv
 import io
 import math
 import pathlib
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 import click
 
-from clusterjobs.console import print_json, spec_argument, table
+from clusterjobs.console import print_json, printable, spec_argument, table
 from clusterjobs.runs.results import Row, Value, columns, rows_of, sweep_of, write_parquet
 from clusterjobs.runs.status.tables import labels, short
 from clusterjobs.spec.references import as_text
@@ -51,7 +52,7 @@ def results(spec: pathlib.Path, as_csv: bool, as_json: bool, parquet: pathlib.Pa
     if as_json:
         print_json({"points": [_data(row) for row in rows]})
     elif as_csv:
-        click.echo(_csv(*columns(rows)), nl=False, color=True)  # else it removes escape sequences
+        click.echo(_csv(*columns(rows)), nl=False)
     elif parquet:
         write_parquet(parquet, *columns(rows))
         click.echo(f"wrote {parquet}", err=True)
@@ -63,9 +64,22 @@ def _csv(titles: Sequence[str], cells: Sequence[Sequence[Value]]) -> str:
     """Numbers of the spec as they are written: 1e-3."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(titles)
-    writer.writerows(map(as_text, row) for row in cells)
+    writer.writerow(map(_harmless, titles))
+    writer.writerows([_harmless(as_text(value)) for value in row] for row in cells)
     return text.getvalue()
+
+
+_FORMULA = re.compile(r"[=+@\t\r-]")
+_NUMBER = re.compile(r"[+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:inf|nan)")
+
+
+def _harmless(cell: str) -> str:
+    """The cell for a terminal and for a spreadsheet, which would run text that starts with = or @.
+
+    An apostrophe makes it text, as spreadsheets do it themselves.
+    """
+    shown = printable(cell, kept="\n")
+    return f"'{shown}" if _FORMULA.match(cell) and not _NUMBER.fullmatch(cell) else shown
 
 
 def _data(row: Row) -> dict[str, Any]:

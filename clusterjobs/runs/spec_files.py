@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from clusterjobs.clusters.source import ClusterSource, cluster_names, find_cluster, is_path
 from clusterjobs.errors import InputError, Location, one_problem
 from clusterjobs.frameworks import option_models
+from clusterjobs.launchers import LAUNCHERS
 from clusterjobs.plugins import on_this_machine
 from clusterjobs.runs.clusters import cluster_source, refuse_config
 from clusterjobs.sections.order import config_files
@@ -38,6 +39,7 @@ from clusterjobs.spec.load import Below, LoadedSpec, load_points, load_spec
 from clusterjobs.spec.model import SpecModel, known_keys
 from clusterjobs.spec.need_references import NeededValues, Step, check_circle
 from clusterjobs.text import marked, show
+from clusterjobs.yaml import document as yaml_document
 
 _MAX_NEEDED, _MAX_DEPTH = 100, 20  # each level takes about 20 calls of functions
 
@@ -173,6 +175,7 @@ def _read_base(name: str, file: str, where: Location) -> BaseFile:
         _refuse_pipe(path)
         text = read_text(path)
         refuse_config(text, str(path))
+        _refuse_other_files(text, path)
     except InputError as error:
         problem = error.problems[0]
         if problem.where and problem.where.source:
@@ -180,6 +183,30 @@ def _read_base(name: str, file: str, where: Location) -> BaseFile:
         what = problem.what if str(path) in problem.what else f"{path}: {problem.what}"
         raise one_problem(what, where, KEY, problem.hint) from None
     return BaseFile(str(path), text, os.path.realpath(path))
+
+
+def _refuse_other_files(text: str, path: pathlib.Path) -> None:
+    """Refuse what is no part of a spec, and show none of its lines: it may be a private file.
+
+    `impact` and services read the specs of others, which may name any file.
+    """
+    try:
+        data = yaml_document.load(text, str(path)).value
+    except InputError as error:
+        where = error.problems[0].where
+        line = f"{path}:{where.line}:{where.column}" if where else str(path)
+        hint = "check quotes, brackets and indentation there; the line is not shown"
+        raise one_problem(f"not YAML: {line}", hint=hint) from None
+    if not isinstance(data, dict) or not any(map(_is_key, data)):
+        raise one_problem(f"{path} has no key of a spec", hint="name a file with keys of a spec")
+
+
+def _is_key(name: object) -> bool:
+    """Whether a spec, a framework or a launcher has such a key."""
+    if name == KEY or name in LAUNCHERS:
+        return True
+    of_plugins = (model for model in option_models().frameworks.values() if model)
+    return any(name in known_keys(model) for model in (Experiment, *of_plugins))
 
 
 def _refuse_pipe(path: pathlib.Path) -> None:

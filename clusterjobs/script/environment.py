@@ -5,16 +5,13 @@ Quoting is enforced, and a site's templates come first.
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import os
 import pathlib
 import re
 from collections.abc import Callable, Iterable, MutableMapping
 from typing import Any
 
 import jinja2
-from jinja2.bccache import Bucket
 
 from clusterjobs import resources
 from clusterjobs.errors import InputError, Problem, in_order, one_problem
@@ -31,31 +28,6 @@ from clusterjobs.script.site.templates import (
     set_twice,
     syntax_problem,
 )
-from clusterjobs.version import __version__
-
-# ------------------------------------------------------------------ template cache
-# Jinja's own cache of compiled templates, in the user's cache folder.
-# Compiling all templates takes as long as the rest of a render. If the folder cannot be used, or
-# the disk is full, the templates are compiled each time.
-
-
-class _Cache(jinja2.FileSystemBytecodeCache):
-    def dump_bytecode(self, bucket: Bucket) -> None:
-        with contextlib.suppress(OSError):
-            super().dump_bytecode(bucket)
-
-
-def template_cache() -> jinja2.BytecodeCache | None:
-    """The cache for this version of clusterjobs and of Jinja; None if its folder cannot be made."""
-    try:
-        caches = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
-        folder = pathlib.Path(
-            caches, "clusterjobs", f"templates-{__version__}-{jinja2.__version__}"
-        )
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except (OSError, RuntimeError):  # no permission to write, or no home folder
-        return None
-    return _Cache(str(folder))
 
 
 class TemplateEnvironment(jinja2.Environment):
@@ -96,7 +68,6 @@ def template_environment(
     folders = [resources.templates_dir(), *([further] if further else [])]
     return TemplateEnvironment(
         loader=_Loader(site, jinja2.FileSystemLoader(folders)),
-        bytecode_cache=template_cache(),
         finalize=shell.finalize,
         undefined=jinja2.StrictUndefined,
         autoescape=False,

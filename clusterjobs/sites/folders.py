@@ -49,7 +49,7 @@ class SiteFolders(NamedTuple):
         a folder that cannot be read.
         """
         found = (folder / name for folder in self.folders if is_file(folder / name))
-        return tuple(map(not_writable_by_all, found))
+        return tuple(map(trusted, found))
 
     def subfolders(self, name: str) -> tuple[pathlib.Path, ...]:
         """The folders of that name which exist, the highest precedence first.
@@ -58,7 +58,7 @@ class SiteFolders(NamedTuple):
         folder that cannot be read.
         """
         found = (folder / name for folder in self.folders if is_folder(folder / name))
-        return tuple(map(not_writable_by_all, found))
+        return tuple(map(trusted, found))
 
 
 def find_site_folders() -> SiteFolders:
@@ -76,7 +76,7 @@ def find_site_folders() -> SiteFolders:
     users = [own] if own and is_entered else []
     folders = [*([pathlib.Path(named)] if named else []), *users, SYSTEM_FOLDER]
     found = dict.fromkeys(filter(is_folder, folders))
-    return SiteFolders(tuple(map(not_writable_by_all, found)))
+    return SiteFolders(tuple(map(trusted, found)))
 
 
 def user_folder() -> pathlib.Path | None:
@@ -110,14 +110,38 @@ def is_folder(path: pathlib.Path) -> bool:
     return True
 
 
-def not_writable_by_all(path: pathlib.Path) -> pathlib.Path:
-    """The path. Raises InputError if every user may change it: its lines end up in job scripts."""
+def trusted(path: pathlib.Path) -> pathlib.Path:
+    """The path. Raises InputError if others may change it: its lines end up in job scripts.
+
+    Only root and the caller may own it, what is above it, and the links that lead to it, because
+    the owner of a folder can exchange what is in it. Others may write to a folder above it if they
+    cannot exchange what is in it (sticky bit).
+    """
     mode = _mode(path)
     if mode is not None and mode & stat.S_IWOTH:
         what = f"every user can write to {path}, and what is in it runs in the jobs of others"
         hint = f"chmod -R o-w {shlex.quote(str(path))}"
         raise one_problem(what, hint=hint)
+    if mode is not None:
+        whole = pathlib.Path.cwd() / path
+        real = whole.resolve()
+        for one in dict.fromkeys((whole, *whole.parents, real, *real.parents)):
+            _check_parent(one, path)
     return path
+
+
+def _check_parent(one: pathlib.Path, path: pathlib.Path) -> None:
+    state = one.lstat()
+    of_system = (
+        pathlib.Path("/").stat().st_uid
+    )  # not 0 where root is another user, as in a namespace
+    if state.st_uid not in (0, os.geteuid(), of_system):
+        what = f"{one} belongs to another user (number {state.st_uid}), who could change {path}"
+        raise one_problem(what, hint="its owner must be root or you: copy it, or chown it")
+    is_open = state.st_mode & stat.S_IWOTH and not state.st_mode & stat.S_ISVTX
+    if stat.S_ISDIR(state.st_mode) and is_open:
+        what = f"every user can exchange what is in {one}, and so {path}"
+        raise one_problem(what, hint=f"chmod o-w {shlex.quote(str(one))}")
 
 
 def _mode(path: pathlib.Path) -> int | None:
@@ -172,7 +196,7 @@ def site_files(beside: pathlib.Path, site: SiteFolders | None = None) -> list[pa
     own = user_folder()
     folders = (site or find_site_folders()).folders or ((own,) if own else ())
     own_files = (f / SITE_FILE for f in (beside.parent, pathlib.Path()))
-    return list(dict.fromkeys([*own_files, *(not_writable_by_all(f / SITE_FILE) for f in folders)]))
+    return list(dict.fromkeys([*own_files, *(trusted(f / SITE_FILE) for f in folders)]))
 
 
 def read_sites(files: Sequence[pathlib.Path]) -> tuple[tuple[str, str], ...]:
@@ -276,7 +300,7 @@ def _clusters_in(folder: pathlib.Path) -> dict[str, pathlib.Path]:
         named = sorted(path for path in folder.iterdir() if path.suffix in ENDINGS)
     except OSError as error:
         raise unreadable(folder, error) from None
-    files = map(not_writable_by_all, filter(is_file, named))  # reading a pipe would wait for ever
+    files = map(trusted, filter(is_file, named))  # reading a pipe would wait for ever
     found: dict[str, pathlib.Path] = {}
     problems = []
     for file in files:
@@ -321,7 +345,7 @@ def _read(folder: pathlib.Path, path: pathlib.Path) -> SiteFile:
     from clusterjobs.script.site.merge import marker_problems  # for a site with templates alone
 
     is_file(path)  # raises for a folder or a pipe, and names a broken link
-    not_writable_by_all(path)
+    trusted(path)
     text = read_text(path)
     if unresolved := marker_problems(text, str(path)):
         raise InputError(unresolved)
@@ -344,7 +368,7 @@ def template_files(folder: pathlib.Path, seen: set[str]) -> Iterator[pathlib.Pat
             yield path
         elif is_folder and (real := os.path.realpath(path)) not in seen:
             seen.add(real)
-            yield from template_files(not_writable_by_all(path), seen)
+            yield from template_files(trusted(path), seen)
 
 
 # ------------------------------------------------------------------ policy files

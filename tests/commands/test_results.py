@@ -18,6 +18,7 @@ from sweep_on_disk import SweepOnDisk
 from clusterjobs.runs.results import column
 
 HOSTILE = 'a,b\n"c"\r\x1b[31m=1+1 ü'
+HARMLESS = "".join(c if c.isprintable() or c == "\n" else "?" for c in HOSTILE)
 
 
 @pytest.fixture
@@ -51,12 +52,40 @@ def test_the_newest_completed_job_of_each_point_counts(
     ]
 
 
-def test_csv_keeps_hostile_values(clusterjobs: Callable[..., Any], sweep: SweepOnDisk) -> None:
+def test_csv_has_neither_escape_sequences_nor_formulas(
+    clusterjobs: Callable[..., Any], sweep: SweepOnDisk
+) -> None:
     done = clusterjobs("results", sweep.spec, "--csv")
     rows = list(csv.DictReader(io.StringIO(done.out, newline="")))
-    assert [row["eval.note"] for row in rows] == [HOSTILE, "", ""]
+    assert [row["eval.note"] for row in rows] == [HARMLESS, "", ""]
     assert [row["args.lr"] for row in rows] == ["0.5", "1.5", "2.5"]
     assert rows[0]["folder"].endswith(f"/{rows[0]['point']}/51")
+
+
+@pytest.mark.parametrize(
+    ("value", "cell"),
+    [
+        ("=1+1", "'=1+1"),
+        ("+cmd|' /C calc'!A0", "'+cmd|' /C calc'!A0"),
+        ("-2+3", "'-2+3"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("\t=1+1", "'?=1+1"),
+        ("\x1b]0;title\x07", "?]0;title?"),
+        ("-2.5e-3", "-2.5e-3"),
+        ("+1_000", "+1_000"),
+        (-2.5, "-2.5"),
+        ("a=b", "a=b"),
+        ("", ""),
+    ],
+)
+def test_a_cell_of_the_csv_is_harmless(
+    clusterjobs: Callable[..., Any], sweep: SweepOnDisk, value: object, cell: str
+) -> None:
+    (job,) = sweep.folder.glob("0000*/51")
+    write(job, {"note": value, "=key": 1})
+    done = clusterjobs("results", sweep.spec, "--csv")
+    rows = list(csv.DictReader(io.StringIO(done.out, newline="")))
+    assert (rows[0]["note"], rows[0]["'=key"]) == (cell, "1")
 
 
 def test_json_has_the_same(clusterjobs: Callable[..., Any], sweep: SweepOnDisk) -> None:

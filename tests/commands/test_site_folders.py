@@ -356,6 +356,21 @@ def test_what_every_user_may_change_is_refused(
     assert f"hint: chmod -R o-w {path}" in outcome.err
 
 
+@pytest.mark.parametrize(
+    "content",
+    ["root:$6$secret:1:\n", "TOKEN=secret\0X=1\0", "a: [secret\n", "- secret\n", "secret"],
+)
+def test_no_line_of_a_base_that_is_no_spec_is_shown(
+    clusterjobs: Command, folder: pathlib.Path, content: str
+) -> None:
+    (folder / "other").write_text(content)
+    (folder / "exp.yaml").write_text(f"extends: other\n{SPEC}")
+    outcome = clusterjobs("render", "exp.yaml")
+    assert outcome.code == 1
+    assert "secret" not in outcome.err
+    assert outcome.err.startswith("exp.yaml:1:10 extends: ")
+
+
 def test_a_pipe_as_a_base_is_refused_and_not_waited_for(
     clusterjobs: Command, folder: pathlib.Path
 ) -> None:
