@@ -115,8 +115,9 @@ _COMMANDS = tuple(
 
 _EXAMPLES = """\b
 Examples:
-  clusterjobs plan examples/tiny-gpt.yaml
-  clusterjobs render examples/tiny-gpt.yaml -o generated
+  clusterjobs init -o exp.yaml          (or: clusterjobs import job.sbatch -o exp.yaml)
+  clusterjobs plan exp.yaml
+  clusterjobs render exp.yaml -o generated
   sbatch generated/job.sh
 """
 

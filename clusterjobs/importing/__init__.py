@@ -13,3 +13,4 @@ SCRIPT = Command(
     "Write a spec from an sbatch script.",
     after="render",
 )
+INIT = Command("init", "clusterjobs.importing.init:init", "Write a first spec.")

@@ -59,7 +59,7 @@ def spec_layer(document: Document, role: Role) -> Layer:
     """The values of a spec or a base, without `extends`. Raises InputError if it is no mapping."""
     if not isinstance(document.value, dict):
         what = "the file is empty" if document.value is None else "expected a mapping"
-        hint = "start from a copy of examples/tiny-gpt.yaml"
+        hint = "clusterjobs init writes a first spec"
         if role == "base":
             hint = "write the keys of a spec that several specs share"
         raise one_problem(what, document.locate(()), hint=hint)
