@@ -13,7 +13,7 @@ from typing import Any
 from clusterjobs.clusters.facts import BucketLink
 from clusterjobs.frameworks.base import JOB_DIR, folder_on_the_node
 from clusterjobs.script import shell
-from clusterjobs.script.lines import NOTHING
+from clusterjobs.script.lines import NOTHING, command_text
 from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.context import Context
 from clusterjobs.sections.placement.storage import Storage, is_below
@@ -22,6 +22,7 @@ from clusterjobs.sections.rendering import Rendering
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.staging import Checkpoints as WrittenCheckpoints
 from clusterjobs.spec.keys.staging import Data
+from clusterjobs.spec.known_references import LATEST
 from clusterjobs.text import (
     Text,
     Value,
@@ -282,6 +283,10 @@ def render(rendering: Rendering) -> dict[str, Any]:
         "exports": [_export_text(one) for one in checkpoints.exports],
         "is_recorded_here": checkpoints.path is not None and plan.restarts is None,
         "newest": _newest(checkpoints),
+        "has_latest": any(LATEST in variable_names(word) for word in plan.launch.words),
+        "latest_arguments": command_text(
+            one for one in (checkpoints.path or "", checkpoints.marker) if one
+        ),
         "has_resume": bool(checkpoints.resume_option),
         "resume_option": shell.quote(checkpoints.resume_option),
         "folder": shell.quote(checkpoints.path or ""),

@@ -23,8 +23,8 @@ from clusterjobs.sections.placement.node_share import port_stride
 from clusterjobs.sections.plan import Launch, Plan, SshServer
 from clusterjobs.sections.rendering import Rendering
 from clusterjobs.sections.restarts import AUTO_RESUME
-from clusterjobs.spec.known_references import NODE_RANK
-from clusterjobs.text import Value, expanding, partition, show
+from clusterjobs.spec.known_references import LATEST, NODE_RANK
+from clusterjobs.text import Value, expanding, partition, show, variable_names
 
 
 def plan_program(context: Context) -> Program:
@@ -267,9 +267,23 @@ def _command(launch: Launch) -> list[ShellText]:
     forced = [
         shell.comment(f"# {name} is forced: {reason}") for name, reason in launch.forced.items()
     ]
-    words = [command_text(one) for one in argument_groups(launch.words)]
+    words = [_arguments_text(one) for one in argument_groups(launch.words)]
     own = [ShellText('"$@" # the arguments of this script')] if launch.takes_arguments else []
     return [*forced, *_prefix(launch), *words, *own]
+
+
+def _arguments_text(group: list[Value]) -> ShellText:
+    """The words of a group; with the newest checkpoint, they are left out while there is none."""
+    if not any(LATEST in variable_names(word) for word in group):
+        return command_text(group)
+    if group[0].startswith("--"):
+        return ShellText(f"${{{LATEST}:+{command_text(group)}}}")
+    return ShellText(" ".join(map(_argument_text, group)))
+
+
+def _argument_text(word: Value) -> ShellText:
+    text = shell.quote(word)
+    return ShellText(f"${{{LATEST}:+{text}}}") if LATEST in variable_names(word) else text
 
 
 def _prefix(launch: Launch) -> list[ShellText]:

@@ -10,6 +10,7 @@ from clusterjobs.errors import Problem, nearest
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.known_references import (
     DERIVED,
+    LATEST,
     check_place,
     job_value,
     node_variable,
@@ -119,7 +120,17 @@ class _Values:
             return self._of_a_need(rest)
         if head == "roles" and (address := role_address(rest, self._data.get("roles"))):
             return address
+        if name == "checkpoints.latest":
+            return self._latest()
         return self._looked_up(name)
+
+    def _latest(self) -> Text:
+        if not self._is_given("path", "checkpoints"):
+            raise BadReferenceError(
+                "checkpoints.latest: the spec has no checkpoints",
+                "add `checkpoints: {path: /fsx/checkpoints/my-run}`",
+            )
+        return variable(LATEST)
 
     def _looked_up(self, name: str) -> Expanded:
         if name in self._open:

@@ -111,6 +111,7 @@ DERIVED: Mapping[str, tuple[str, ...]] = {
     "batch.accumulation": _SIZES,
     "batch.global": _SIZES,
 }
+LATEST = "latest"  # the shell variable of {{ checkpoints.latest }}
 NODE_RANK = "CLUSTERJOBS_NODE_RANK"  # the shell variable of {{ job.node_rank }}
 
 _REFERENCES = {name: key.references for name, key in known_keys(Experiment).items() if key}
@@ -140,6 +141,11 @@ def check_place(path: Path, value: Any, way: Callable[[str], list[str]]) -> None
         raise BadReferenceError(
             "the address of a role cannot be used here: this key is read before it is known",
             f"use it in {_list(AFTER_THE_PLAN)}",
+        )
+    if LATEST in variable_names(value) and key not in ("args", "command"):
+        raise BadReferenceError(
+            "checkpoints.latest is looked up just before the ranks start",
+            "use it in args or command",
         )
     if NODE_RANK in variable_names(value) and key not in OF_THE_RANKS:
         raise BadReferenceError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 from typing import Any
 
@@ -138,3 +139,41 @@ def test_every_rank_has_the_number_of_its_node(tmp_path: pathlib.Path) -> None:
     end = run_script(tmp_path, text, stand_ins={"srun": BOTH_NODES})
     assert "<0 0>" in end.log
     assert "<1 1>" in end.log
+
+
+# ------------------------------------------------------------------ {{ checkpoints.latest }}
+
+
+@pytest.mark.parametrize("marker", [None, "latest.txt"])
+@pytest.mark.parametrize(
+    ("args", "arrives"),
+    [
+        ({"resume": "{{ checkpoints.latest }}", "lr": 1}, "<--resume><{}><--lr><1>"),
+        (["--resume={{ checkpoints.latest }}/model 'x'.pt"], "<--resume={}/model 'x'.pt>"),
+        (["start", "{{ checkpoints.latest }}", "end"], "<start><{}><end>"),
+    ],
+)
+def test_the_newest_checkpoint_is_an_argument_if_there_is_one(
+    tmp_path: pathlib.Path, args: Any, arrives: str, marker: str | None
+) -> None:
+    folder = tmp_path / "ck points"
+    keys = {"checkpoints": {"path": str(folder)} | ({"marker": marker} if marker else {})}
+    text = script(nodes=1, command=PRINT, args=args, **keys)
+    left = {"<--resume><{}><--lr><1>": "<--lr><1>", "<start><{}><end>": "<start><end>"}
+    first = run_script(tmp_path, text)
+    assert left.get(arrives, "<>") in first.log
+    assert "resume" not in first.log
+    for number in (1, 2):
+        (folder / f"step {number}").mkdir()
+        os.utime(folder / f"step {number}", (number, number))
+    (folder / "latest.txt").write_text("step 2\n")
+    os.utime(folder / "latest.txt", (0, 0))
+    assert arrives.format(f"{folder}/step 2") in run_script(tmp_path, text).log
+
+
+def test_a_marker_that_names_nothing_is_no_checkpoint(tmp_path: pathlib.Path) -> None:
+    keys = {"checkpoints": {"path": str(tmp_path / "ck"), "marker": "m"}}
+    text = script(nodes=1, command=[*PRINT, "a", "{{ checkpoints.latest }}"], **keys)
+    run_script(tmp_path, text)
+    (tmp_path / "ck" / "m").write_text("gone\n")
+    assert "<a>\n" in run_script(tmp_path, text).log.replace("clusterjobs", "\nclusterjobs")

@@ -2343,3 +2343,21 @@
 #SBATCH --open-mode=append
 
 {"name": "cumulative", "spec": {"file": "spec.yaml", "sha256": "87629a08c1f3d7acda2f3c5c68dbba07ecc86bf14b3c9496aa621164a05f318b", "set": []}, "clusterjobs": "0.1.0", "cluster": "small", "framework": "command", "launcher": "srun", "content": "274ae8454d75aeb8", "derived": {"launcher": "srun", "queue": "train", "instance_type": "c6i.xlarge", "gpus_per_node": 0, "ranks_per_node": 1, "world_size": 2, "ntasks_per_node": 1, "cpus_per_task": 4, "data_parallel": 2, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+
+# ======== newest-checkpoint-as-an-argument
+# resumes: 1 node x 8 GPUs (p4d.24xlarge), torchrun started by its own launcher
+
+#SBATCH --job-name=resumes
+#SBATCH --partition=train
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=96
+#SBATCH --gpus-per-node=8
+#SBATCH --exclusive
+#SBATCH --mem=0
+#SBATCH --propagate=NONE
+#SBATCH --output=%x-%j.out
+#SBATCH --open-mode=append
+#SBATCH --requeue
+
+{"name": "resumes", "spec": {"file": "spec.yaml", "sha256": "ce796cc58f697e70ec8f539ed1ff5d3927fe89c3084874463fafc6a960ccd005", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "torchrun", "content": "c7256f9008b0e0d7", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 8, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 8, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}

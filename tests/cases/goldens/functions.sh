@@ -1485,3 +1485,12 @@ make_log_copy() { # FILE: in a folder where nobody else can put a link in its pl
   [[ ! -e $1 || -f $1 ]] || fail "$1 is not a regular file (logs.copy)" # a FIFO may block the log for ever
   : >> "$1" || fail "cannot write to $1"
 }
+
+# ======== newest-checkpoint-as-an-argument
+latest_checkpoint() { # FOLDER [MARKER]: prints the path of its newest checkpoint, which the marker names
+  local name
+  name=$(if [[ -n ${2-} ]]; then head -c 1024 -- "$2" | head -n 1
+    else find "$1" -mindepth 1 -maxdepth 1 ! -name '.*' -printf '%T@ %f\n' | sort -n | tail -n 1 | cut -d ' ' -f 2-; fi 2>/dev/null)
+  [[ $name == /* ]] || name=${name:+$1/$name}
+  [[ ! -e $name ]] || printf '%s\n' "$name"
+}
