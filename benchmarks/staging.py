@@ -1,4 +1,6 @@
-"""Staging: a folder compared with `cp -r`, a bucket on loopback compared with `aws s3 sync`.
+"""Staging: a folder compared with `cp -r`, an archive with `tar -x`, a bucket with `aws s3 sync`.
+
+The bucket is a small server on loopback.
 
 Whole processes, in memory (/dev/shm) if there is room: on a shared machine the speed of a disk
 depends on its other users. clusterjobs reads every byte back, compares it and writes a record; `cp`
@@ -20,7 +22,7 @@ from pathlib import Path
 from benchmarks.timing import Row, medians_in_turns, process_seconds, processor_seconds
 from clusterjobs.resources import node_programs
 
-TITLE = "Staging: copied, verified and recorded, compared with a plain copy"
+TITLE = "Staging: copied, verified and recorded, compared with plain programs"
 LARGE, LARGE_BYTES = 8, 128 << 20
 SMALL, SMALL_FOLDERS = 20_000, 100
 OBJECTS = 2_000
@@ -35,7 +37,12 @@ def measure() -> list[Row]:
         _write_large(folder / "large")
         _write_small(folder / "small", SMALL)
         _write_small(folder / "objects", OBJECTS)
-        return [*_from_folders(folder), *_second_run(folder), *_from_bucket(folder)]
+        return [
+            *_from_folders(folder),
+            *_second_run(folder),
+            *_from_archives(folder),
+            *_from_bucket(folder),
+        ]
 
 
 def _in_memory() -> str | None:
@@ -108,6 +115,32 @@ def _second_run(folder: Path) -> Iterator[Row]:
     _timed(folder, command)
     seconds = statistics.median(process_seconds(command, os.environ) for _ in range(RUNS))
     yield Row(f"{SMALL:,} small files, a second run", "s", None, seconds, "<= 1 s", seconds <= 1)
+
+
+# ------------------------------------------------------------------ from an archive
+
+
+def _from_archives(folder: Path) -> Iterator[Row]:
+    """The target is looser than that of a copy: what tar has written is read once more."""
+    for name, end, what in (
+        ("large", "tar", f"{LARGE} files of {LARGE_BYTES >> 20} MiB in a tar"),
+        ("small", "tar.gz", f"{SMALL:,} small files in a tar.gz"),
+    ):
+        archive = folder / f"{name}.{end}"
+        subprocess.run(["tar", "-caf", archive, "-C", folder / name, "."], check=True)
+        to = folder / "to"
+        plain = ["bash", "-c", 'mkdir "$1" && tar -xf "$0" -C "$1"', str(archive), str(to)]
+        stage = [*_STAGE, "--unpack", str(archive), str(to)]
+        found = medians_in_turns(
+            {
+                "tar": lambda plain=plain: _timed(folder, plain),
+                "ours": lambda stage=stage: _timed(folder, stage),
+            },
+            RUNS,
+        )
+        tar, ours = found["tar"], found["ours"]
+        yield Row(f"{what} / tar -x", "s", tar, ours, "<= 1.5 x baseline", ours <= 1.5 * tar)
+        archive.unlink()
 
 
 # ------------------------------------------------------------------ from a bucket

@@ -406,7 +406,7 @@ def test_patterns_share_out_every_name_to_one_tool(modules) -> None:
     import fnmatch
     import random
 
-    import stage_glob_groups
+    import stage_download
 
     chance = random.Random(3)
     for count in (1, 2, 3, 50, 400):
@@ -414,12 +414,12 @@ def test_patterns_share_out_every_name_to_one_tool(modules) -> None:
             "".join(chance.choices("ab/[]*?.é\n0", k=chance.randint(1, 9))): chance.randint(1, 99)
             for _ in range(count)
         }
-        parts = stage_glob_groups.patterns_of(names, 4)
+        parts = stage_download.patterns_of(names, 4)
         assert len(parts) <= 4
         for name in names:
             hits = [part for part in parts if any(fnmatch.fnmatchcase(name, one) for one in part)]
             assert len(hits) == 1, (name, parts)
-    even = stage_glob_groups.patterns_of({f"shard-{n:05}": 1 for n in range(1000)}, 4)
+    even = stage_download.patterns_of({f"shard-{n:05}": 1 for n in range(1000)}, 4)
     assert len(even) == 4
 
 

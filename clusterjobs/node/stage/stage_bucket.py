@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -36,19 +37,25 @@ _MAX_HEAD_REQUESTS = 10  # for encrypted objects; each starts aws once
 Objects = Dict[str, List[Any]]  # name -> [size, ETag]
 
 
+class ToolError(Exception):
+    """What a tool has said on stderr."""
+
+
 class Bucket:
     """A prefix, and the tools that can read it."""
 
     def __init__(self, source: str) -> None:
         self.source = source.rstrip("/")
         self._name, _, self._prefix = self.source[len("s3://") :].partition("/")
-        aws = shutil.which("aws")
-        self.s5cmd, self.aws = _s5cmd(), [aws] if aws else []
+        s5cmd, aws = shutil.which("s5cmd"), shutil.which("aws")
+        attempts = tool_environment()["AWS_MAX_ATTEMPTS"]
+        retries = max(0, int(attempts) - 1) if attempts.isdigit() else 4
+        self.s5cmd = [s5cmd, "--retry-count", str(retries)] if s5cmd else []
+        self.aws = [aws] if aws else []
         if not self.s5cmd and not self.aws:
             raise SourceError("%s: neither s5cmd nor aws is installed on this node" % source)
         self.is_single_object = False
-        self.count = 0
-        self._encrypted = 0
+        self.count = self._encrypted = 0
         self._warned = False
 
     def key_of(self, name: str) -> str:
@@ -69,8 +76,8 @@ class Bucket:
         """All objects below the prefix, or the single object of that name. Raises StageError."""
         found = self.below()
         if not found and self._prefix:
-            rows = self._rows(self._prefix)
-            found.update(("", row) for key, row in rows.items() if key == self._prefix)
+            row = self._rows(self._prefix).get(self._prefix)
+            found = {"": row} if row else {}
             self.is_single_object = True
         if not found:
             raise SourceError("%s: no objects found" % self.source)
@@ -80,44 +87,41 @@ class Bucket:
 
     def check(self) -> None:
         """Ask for the first object, which takes no longer for a million. Raises StageError."""
-        prefixes = [self._prefix + "/", self._prefix] if self._prefix else [""]
-        if not any(self._has_objects(prefix) for prefix in prefixes):
-            raise SourceError("%s: no objects found" % self.source)
+        for prefix in [self._prefix + "/", self._prefix] if self._prefix else [""]:
+            if self._retried(functools.partial(self._first, prefix)):
+                return
+        raise SourceError("%s: no objects found" % self.source)
 
-    def _has_objects(self, prefix: str) -> bool:
-        if self.s5cmd:  # it has no limit, so it is killed at its first line
-            command = [*self.s5cmd, "--json", "ls", "s3://%s/%s*" % (self._name, prefix)]
-            return bool(self._retried(lambda: next(output_of(command), b"")))
-        return bool(self._retried(lambda: list(self._rows_of_aws(prefix, 1))))
+    def _first(self, prefix: str) -> Any:
+        return next(self._list(prefix, 1), None)
 
     def _rows(self, prefix: str) -> Objects:
-        return self._retried(lambda: self._list(prefix)) or {}
-
-    def _list(self, prefix: str) -> Objects:
         """A listing without end is an error: a bucket has each key once."""
-        found: Objects = {}
-        most = MAX_OBJECTS
-        rows = self._rows_of_s5cmd(prefix) if self.s5cmd else self._rows_of_aws(prefix, most + 1)
-        for key, row in rows:
-            if key in found:
-                what = "%s: the listing does not end: it repeats %s"
-                raise StageError(what % (self.source, printable(key)))
-            if key.startswith(prefix):
-                found[key] = row
-            if len(found) > most:
-                raise SourceError("%s: more than %s objects" % (self.source, format(most, ",")))
-        return found
 
-    def _rows_of_aws(self, prefix: str, most: int) -> Iterator[Tuple[str, List[Any]]]:
-        command = [*self.aws, "s3api", "list-objects-v2", "--bucket", self._name]
-        command += ["--prefix", prefix, "--max-items", str(most)]
-        command += ["--query", "Contents[].[Key,Size,ETag]", "--output", "json"]
-        for key, size, etag in json.loads(b"".join(output_of(command)) or b"null") or []:
-            yield key, [size, etag.strip('"')]
+        def all_rows() -> Objects:
+            found: Objects = {}
+            for key, row in self._list(prefix, MAX_OBJECTS + 1):
+                if key in found:
+                    what = "%s: the listing does not end: it repeats %s"
+                    raise StageError(what % (self.source, printable(key)))
+                if key.startswith(prefix):  # s5cmd treats `*` and `?` in the prefix as wildcards
+                    found[key] = row
+                if len(found) > MAX_OBJECTS:
+                    most = format(MAX_OBJECTS, ",")
+                    raise SourceError("%s: more than %s objects" % (self.source, most))
+            return found
 
-    def _rows_of_s5cmd(self, prefix: str) -> Iterator[Tuple[str, List[Any]]]:
-        """May include other keys, because s5cmd treats `*` and `?` in the prefix as wildcards."""
-        start = "s3://%s/" % self._name
+        return self._retried(all_rows) or {}
+
+    def _list(self, prefix: str, most: int) -> Iterator[Tuple[str, List[Any]]]:
+        if not self.s5cmd:
+            command = [*self.aws, "s3api", "list-objects-v2", "--bucket", self._name]
+            command += ["--prefix", prefix, "--max-items", str(most)]
+            command += ["--query", "Contents[].[Key,Size,ETag]", "--output", "json"]
+            for key, size, etag in json.loads(b"".join(output_of(command)) or b"null") or []:
+                yield key, [size, etag.strip('"')]
+            return
+        start = "s3://%s/" % self._name  # it has no limit, and is killed when nobody reads on
         for line in output_of([*self.s5cmd, "--json", "ls", "%s%s*" % (start, prefix)]):
             row = json.loads(line)
             if row.get("type") == "file":  # without a size if it is empty
@@ -136,7 +140,8 @@ class Bucket:
                 return None
             if is_refusal(message):
                 break
-        raise failure(self.source, message)
+        kind = SourceError if is_refusal(message) else StageError
+        raise kind("%s: %s" % (self.source, (message or "no message").splitlines()[-1]))
 
     def etag_is_checksum(self, name: str) -> bool:
         """Whether the ETag of an object, which did not match, is a checksum.
@@ -186,14 +191,12 @@ def is_refusal(message: str) -> bool:
     return _REFUSED.search(message) is not None
 
 
-def failure(source: str, message: str) -> StageError:
-    """The error for what a tool has said on stderr."""
-    kind = SourceError if is_refusal(message) else StageError
-    return kind("%s: %s" % (source, message.splitlines()[-1] if message else "no message"))
-
-
-class ToolError(Exception):
-    """What a tool has said on stderr."""
+def error_text(line: str) -> str:
+    """The message in a line of s5cmd's JSON."""
+    try:
+        return str(json.loads(line)["error"])
+    except (ValueError, KeyError, TypeError):
+        return line
 
 
 def output_of(command: List[str]) -> Iterator[bytes]:
@@ -224,9 +227,3 @@ def output_of(command: List[str]) -> Iterator[bytes]:
             timer.cancel()
             kill_tool(tool)
             tool.stdout.close()
-
-
-def _s5cmd() -> List[str]:
-    path, attempts = shutil.which("s5cmd"), tool_environment()["AWS_MAX_ATTEMPTS"]
-    retries = int(attempts) - 1 if attempts.isdigit() else 4
-    return [path, "--retry-count", str(max(0, retries))] if path else []

@@ -26,6 +26,7 @@ BUFFER = 1 << 18  # stays in a core's cache while it is read, written and read b
 _BUFFER, _READ_BACK = bytearray(BUFFER), bytearray(BUFFER)
 _READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC
 _PART_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW_FLAGS = _PART_FLAGS | os.O_EXCL
 
 
 class Block(NamedTuple):
@@ -200,9 +201,8 @@ class Copier:
         def work(batch: Tuple[int, int]) -> Tuple[str, bool]:
             found, is_new = {}, False
             for one in blocks[slice(*batch)]:
-                crc, status, is_copied = self._have(one)
-                times = status.st_mtime_ns, status.st_ctime_ns
-                found[one.name] = (*one.row, *times, (crc,))
+                crc, now, is_copied = self._have(one)
+                found[one.name] = (*one.row, now.st_mtime_ns, now.st_ctime_ns, (crc,))
                 is_new |= is_copied
             return json.dumps(found, separators=(",", ":")), is_new
 
@@ -251,8 +251,8 @@ class Copier:
 
     def _have(self, block: Block) -> Tuple[int, os.stat_result, bool]:
         """Copy a block unless it is there: its checksum, the copy's status, if it was copied."""
-        path = path_of(self._copy, block.name)
-        if block.known is None or block_checksum(path, block) != block.known:
+        path = path_of(self._copy, block.name) if block.known is not None else ""
+        if not path or block_checksum(path, block) != block.known:
             return (*self._copy_block(block), True)
         if os.lstat(path).st_size != block.row[0]:
             return (*self._copy_block(block), True)
@@ -262,7 +262,7 @@ class Copier:
         return block.known, os.lstat(path), False
 
     def _copy_block(self, block: Block) -> Tuple[int, os.stat_result]:
-        size, mtime = block.row[:2]
+        size, mtime, _, _ = block.row
         for _ in range(3):
             where = self._source
             try:
@@ -298,10 +298,10 @@ class Copier:
             os.ftruncate(copy, block.row[0])
             return copy
         try:
-            return os.open(name, _PART_FLAGS | os.O_EXCL, block.row[2], dir_fd=self._to)
+            return os.open(name, _NEW_FLAGS, block.row[2], dir_fd=self._to)
         except FileExistsError:
             os.unlink(name, dir_fd=self._to)
-            return os.open(name, _PART_FLAGS | os.O_EXCL, block.row[2], dir_fd=self._to)
+            return os.open(name, _NEW_FLAGS, block.row[2], dir_fd=self._to)
 
 
 def _transfer(source: int, copy: int, block: Block) -> Optional[int]:

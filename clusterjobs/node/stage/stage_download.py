@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
-import stat
 import subprocess
 import time
-from typing import IO, Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
+from typing import Dict, Iterator, List, Optional, Set, Tuple
 
-from stage_bucket import Bucket, Objects
-from stage_glob_groups import literal, patterns_of
+from stage_bucket import Bucket, Objects, error_text
 from stage_list import path_of
 from stage_lock import Lock
 from stage_log import Progress, kill_tool, printable, tool_environment
@@ -43,26 +42,36 @@ class Download:
     ) -> None:
         self._bucket, self._wanted, self._to = bucket, wanted, to
         self._progress, self._lock = progress, lock
-        self._partial = os.path.join(paths.folder, "partial")
-        self._log = os.path.join(paths.folder, "tool.log")
-        output_path = os.path.join(paths.folder, "tool.out")
+        self._partial, self._log = paths.beside("partial"), paths.beside("tool.log")
         self._finished: Set[str] = set()
-        self._last_bytes = self._progress.bytes
+        self._last_bytes = progress.bytes
         self._last_change, self._next_scan = time.monotonic(), 0.0
         remove(self._partial)
-        commands = list(self._commands_of_s5cmd() if bucket.s5cmd else self._commands_of_aws())
-        with open(self._log, "wb") as log, open(output_path, "wb") as output:
-            self._tools = [self._start(command, output, log) for command in commands]
-        self._output = os.open(output_path, os.O_RDONLY | os.O_CLOEXEC)
+        by_s5cmd = self._commands_of_s5cmd(paths.beside("commands"))
+        commands = list(by_s5cmd if bucket.s5cmd else self._commands_of_aws())
+        with open(self._log, "wb") as log, open(paths.beside("tool.out"), "wb") as output:
+            self._tools = [
+                subprocess.Popen(
+                    command,
+                    stdout=output,
+                    stderr=log,
+                    env=tool_environment(),
+                    start_new_session=True,
+                    pass_fds=[lock.descriptor()],
+                )
+                for command in commands
+            ]
+        self._output = open(paths.beside("tool.out"), "rb")  # noqa: SIM115 - closed by `stop`
         self._rest = b""
 
     def finished(self) -> Optional[List[str]]:
         """The objects completed since the last call; None if all tools have ended."""
         is_over = all(tool.poll() is not None for tool in self._tools)
         now = time.monotonic()
-        names = self._finished_by_s5cmd() if self._bucket.s5cmd else []
+        names = self._moved_from_s5cmd() if self._bucket.s5cmd else []
         if is_over or now >= self._next_scan:
-            found = self._scan()
+            self._progress.bytes, found = _scan_target(self._wanted, self._to)
+            self._progress.bytes += _allocated(self._partial)
             if not self._bucket.s5cmd:
                 names = [name for name in found if name not in self._finished]
             self._next_scan = now + max(0.2, 20 * (time.monotonic() - now))
@@ -79,50 +88,37 @@ class Download:
         """Kill the tools, and return the last line of their errors."""
         for tool in self._tools:
             kill_tool(tool)
-        os.close(self._output)
+        self._output.close()
         remove(self._partial)
         with open(self._log, encoding="utf-8", errors="replace") as file:
             lines = [line.strip() for line in file if line.strip()]
-        return ": " + printable(_error_text(lines[-1])) if lines else ""
-
-    def _start(self, command: Sequence[str], output: IO[bytes], log: IO[bytes]) -> Any:
-        return subprocess.Popen(
-            command,
-            stdout=output,
-            stderr=log,
-            env=tool_environment(),
-            start_new_session=True,
-            pass_fds=[self._lock.descriptor()],
-        )
+        return ": " + printable(error_text(lines[-1])) if lines else ""
 
     # -------------------------------------------------------------- s5cmd
 
-    def _commands_of_s5cmd(self) -> Iterator[List[str]]:
+    def _commands_of_s5cmd(self, path: str) -> Iterator[List[str]]:
         """One command with a list of exact names, and one for each name with a line break."""
-        words = [*self._bucket.s5cmd, "--json"]
-        path = os.path.join(os.path.dirname(self._log), "commands")
         with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
             for name in self._wanted:
                 copy = ["cp", "--raw", self._bucket.key_of(name), path_of(self._partial, name)]
                 if "\n" in name or "\r" in name:
-                    yield [*words, *copy]
+                    yield [*self._bucket.s5cmd, "--json", *copy]
                 else:
                     file.write(" ".join(map(shlex.quote, copy)) + "\n")
-        yield [*words, "run", path]
+        yield [*self._bucket.s5cmd, "--json", "run", path]
 
-    def _finished_by_s5cmd(self) -> List[str]:
+    def _moved_from_s5cmd(self) -> List[str]:
         names: List[str] = []
-        while True:
-            data = os.read(self._output, 1 << 16)
-            *lines, self._rest = (self._rest + data).split(b"\n")
-            for line in lines:
-                done = _parse_line(line)
-                if done.get("success"):
-                    name = done["destination"][len(self._partial) + 1 :]
-                    os.replace(done["destination"], path_of(self._to, name))
-                    names.append(name)
-            if not data:
-                return names
+        *lines, self._rest = (self._rest + self._output.read()).split(b"\n")
+        for line in lines:
+            try:
+                done = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(done, dict) and done.get("success"):
+                names.append(done["destination"][len(self._partial) + 1 :])
+                os.replace(done["destination"], path_of(self._to, names[-1]))
+        return names
 
     # -------------------------------------------------------------- aws
 
@@ -134,38 +130,43 @@ class Download:
             return
         count = max(1, min(worker_count(), _MAX_TOOLS, len(wanted) // _MIN_OBJECTS_PER_TOOL))
         if len(wanted) < bucket.count and len(wanted) <= _MAX_NAMES:
-            exact = [literal(name) for name in sorted(wanted)]
+            exact = [_literal(name) for name in sorted(wanted)]
             parts = [exact[number::count] for number in range(count)]
         else:
             costs = {name: row[0] + _REQUEST_COST for name, row in wanted.items()}
             parts = patterns_of(costs, count)
         sync = [*bucket.aws, "s3", "sync", "--only-show-errors", bucket.source, self._to]
         for part in parts:
-            yield [*sync, "--exclude", "*", *_included(part)]
-
-    def _scan(self) -> List[str]:
-        """Update the bytes, partial objects included, and return the complete objects."""
-        self._progress.bytes, names = _scan_target(self._wanted, self._to)
-        for folder, _, files in os.walk(self._partial):
-            for file in files:
-                try:  # s5cmd creates a file with its final size
-                    self._progress.bytes += os.lstat(os.path.join(folder, file)).st_blocks * 512
-                except FileNotFoundError:
-                    continue
-        return names
+            yield [*sync, "--exclude", "*", *(w for one in part for w in ("--include", one))]
 
 
-def _error_text(line: str) -> str:
-    """The message in a line of s5cmd's JSON."""
-    try:
-        return str(json.loads(line)["error"])
-    except (ValueError, KeyError, TypeError):
-        return line
+def patterns_of(weights: Dict[str, int], parts: int) -> List[List[str]]:
+    """At most `parts` lists of glob patterns; each name matches the patterns of one list only.
+
+    The names are grouped by their first characters, as many as make a few groups per part.
+    """
+    length = len(os.path.commonprefix(list(weights)))  # noqa: RUF071 - by characters
+    groups: Dict[str, int] = {}
+    while True:
+        groups.clear()
+        for name, weight in weights.items():
+            pattern = _literal(name[:length]) + ("*" if len(name) >= length else "")
+            groups[pattern] = groups.get(pattern, 0) + weight
+        if len(groups) >= 4 * parts or length >= max(map(len, weights)):
+            break
+        length += 1
+    found: List[List[str]] = [[] for _ in range(parts)]
+    loads = [0] * parts
+    for pattern in sorted(groups, key=lambda one: groups[one], reverse=True):
+        lightest = loads.index(min(loads))
+        found[lightest].append(pattern)
+        loads[lightest] += groups[pattern]
+    return [part for part in found if part]
 
 
-def _included(patterns: Sequence[str]) -> Iterator[str]:
-    for pattern in patterns:
-        yield from ("--include", pattern)
+def _literal(text: str) -> str:
+    """A pattern that matches only this text."""
+    return re.sub(r"([*?[])", r"[\1]", text)
 
 
 def _scan_target(wanted: Objects, to: str) -> Tuple[int, List[str]]:
@@ -176,25 +177,25 @@ def _scan_target(wanted: Objects, to: str) -> Tuple[int, List[str]]:
     total = 0
     whole: List[str] = []
     for folder, _, names in os.walk(os.path.dirname(to)):
-        for name in names:
-            path = os.path.join(folder, name)
-            if not path.startswith(to):
-                continue
-            try:
-                status = os.lstat(path)
-            except FileNotFoundError:  # the tool has just renamed it
-                continue
-            total += status.st_size
-            row = wanted.get(path[len(to) + 1 :])
-            if row is not None and row[0] == status.st_size and stat.S_ISREG(status.st_mode):
-                whole.append(path[len(to) + 1 :])
+        for path in (os.path.join(folder, name) for name in names):
+            if path.startswith(to):
+                try:
+                    size = os.lstat(path).st_size
+                except FileNotFoundError:  # the tool has just renamed it
+                    continue
+                total += size
+                if wanted.get(path[len(to) + 1 :], [-1])[0] == size:
+                    whole.append(path[len(to) + 1 :])
     return total, whole
 
 
-def _parse_line(line: bytes) -> Dict[str, Any]:
-    """A line of s5cmd's JSON; empty for any other line."""
-    try:
-        done = json.loads(line)
-    except ValueError:
-        return {}
-    return done if isinstance(done, dict) else {}
+def _allocated(folder: str) -> int:
+    """The bytes below a folder: s5cmd creates a file with its final size."""
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(parent, name)).st_blocks * 512
+            except FileNotFoundError:
+                continue
+    return total

@@ -86,14 +86,14 @@ class Worker:
     def send(self, task: Any) -> None:
         self.task = task
         try:
-            self.tasks.write(marshal.dumps(task))
+            _send(self.tasks, task)
         except OSError:  # it has ended: `result` finds that out
             return
 
     def result(self) -> Tuple[Any, Any]:
         """The task, and its result."""
         try:
-            error, result = marshal.load(self.results)
+            error, result = _receive(self.results)
         except (EOFError, OSError):
             raise StageError("a copying process was killed: is the memory full?") from None
         if error:
@@ -108,18 +108,29 @@ def _work_loop(work: Callable[[Any], Any], tasks: Any, results: Any) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         while True:
-            task = marshal.load(tasks)
+            task = _receive(tasks)
             try:
                 result = ("", work(task))
             except Exception as error:
                 is_ours = isinstance(error, StageError)
                 result = (type(error).__name__, str(error) if is_ours else repr(error))
-            marshal.dump(result, results)
-            results.flush()
+            _send(results, result)
     except (EOFError, BrokenPipeError):
         os._exit(0)
     finally:
         os._exit(1)
+
+
+def _send(pipe: Any, value: Any) -> None:
+    data = marshal.dumps(value)
+    pipe.write(len(data).to_bytes(8, "little") + data)
+    pipe.flush()
+
+
+def _receive(pipe: Any) -> Any:
+    """At once: `marshal.load` calls `read` for each number."""
+    size = int.from_bytes(pipe.read(8), "little")
+    return marshal.loads(pipe.read(size))  # EOFError if the pipe has ended
 
 
 def batches(sizes: Sequence[int]) -> Iterator[Tuple[int, int]]:

@@ -1,21 +1,34 @@
-"""Copy objects of a bucket to the folder beside the target, and compare them with the listing."""
+"""Copy objects of a bucket to the folder beside the target, and compare them with the listing.
+
+The size must be the listed one, and the MD5 must be the ETag. The ETag of an object that was
+uploaded in parts is the MD5 of their MD5s: the usual part sizes are tried, then S3 is asked for the
+size. With KMS an ETag is no checksum; S3 is asked for that, too, if one does not match.
+"""
 
 from __future__ import annotations
 
 import os
+import stat
 import time
-from typing import Any, Dict, Iterable, Optional
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from stage_bucket import ROUNDS, Bucket, Objects, is_refusal
 from stage_commit import TargetFiles, unchanged_files
-from stage_copy import make_folders
+from stage_copy import make_folders, progress_of, read_checksums
 from stage_download import Download
+from stage_etag import BAD, GOOD, PART_SIZES, UNKNOWN, check_etag, part_count, possible_part_sizes
 from stage_list import EMPTY, Listing, path_of
 from stage_lock import Lock
 from stage_log import Progress, SourceError, StageError, log, plural, printable
+from stage_pool import run_parallel
 from stage_record import Checksums, StagedCopy, StagePaths, remove
-from stage_space import FreeSpace, check_space
-from stage_verify_objects import ObjectVerifier, size_of
+from stage_space import check_space
+
+_BATCH_BYTES, _BATCH_NAMES = 8 << 20, 64  # in one task
+_ODD_PARTS = (
+    " for each round part size, so it is damaged, or was uploaded in parts of an odd size: install "
+    "aws on the nodes, which can ask S3 for the size, or upload the object again"
+)
 
 
 def copy_objects(
@@ -34,10 +47,16 @@ def copy_objects(
     objects = bucket.list()
     listing = _listing(objects, source)
     target.check_sizes(listing)
-    checksums = _unchanged(paths, objects, record)
+    checksums: Checksums = {}
+    if record:  # what has changed neither in the target nor in the bucket
+        state = record["state"]
+        unchanged = unchanged_files(paths.target, record)
+        checksums = {n: row[-1] for n, row in unchanged.items() if objects.get(n) == state.get(n)}
     if reread:
-        wanted = {name: objects[name] for name in checksums}
-        checksums = _as_recorded(bucket, paths, wanted, checksums)
+        sizes = {name: objects[name][0] for name in checksums}
+        progress = Progress("stage %s: reading" % printable(paths.target), sum(sizes.values()))
+        found = read_checksums(paths.target, sizes, progress)
+        checksums = {name: crcs for name, crcs in checksums.items() if found[name] == crcs}
     wanted = {name: objects[name] for name in objects if name not in checksums}
     check_space(paths, listing, sum(size for size, _ in wanted.values()))
     make_folders(paths.copy, listing)
@@ -61,61 +80,6 @@ def fetch_object(source: str, path: str, paths: StagePaths, lock: Lock) -> Objec
     return objects
 
 
-def _fetch(bucket: Bucket, paths: StagePaths, wanted: Objects, to: str, lock: Lock) -> Checksums:
-    """Fetch objects to `to` and verify them, as well as those that are there already.
-
-    Raises StageError, and SourceError if another attempt would get the same.
-    """
-    total = sum(size for size, _ in wanted.values())
-    space = FreeSpace(paths)
-
-    def check() -> None:
-        lock.check_lease()
-        space.check()
-
-    progress = Progress("stage %s" % printable(paths.target), total, check)
-    checksums: Checksums = {}
-    left, error = wanted, ""
-    before: Checksums = {}
-    for number in range(ROUNDS + 1):
-        _remove_leftovers(to, wanted)
-        existing = [name for name, (size, _) in left.items() if size_of(path_of(to, name)) == size]
-        missing = {name: left[name] for name in left.keys() - set(existing)}
-        # One round more than downloads: the first may only verify what an earlier attempt fetched.
-        if missing and number == ROUNDS:
-            break
-        download = Download(bucket, paths, missing, to, progress, lock) if missing else None
-        try:
-            verifier = ObjectVerifier(to, left, progress)
-            verifier.run(existing, download.finished if download else None)
-        finally:
-            error = download.stop() if download else error
-        good, bad = verifier.results(bucket)
-        checksums.update(good)
-        if not bad:
-            return checksums
-        is_final = is_refusal(error) or _arrived_twice(bad, before, verifier.contents())
-        if is_final:
-            break
-        before = verifier.contents()
-        left = {name: left[name] for name in bad}
-        for name in bad:
-            remove(path_of(to, name))
-        if number < ROUNDS - 1:
-            again = "fetching %s again" % plural(len(bad), "object")
-            log("stage %s: %s" % (printable(paths.target), again))
-            time.sleep(2**number)
-    path, why = sorted(bad.items())[0]
-    key = printable(bucket.key_of(path))
-    kind = SourceError if is_final else StageError
-    raise kind("%s: %s (%s)%s" % (key, why, plural(len(bad), "object"), error))
-
-
-def _arrived_twice(bad: Iterable[str], before: Checksums, now: Checksums) -> bool:
-    """Whether all bad objects were the same in two downloads: a third would be, too."""
-    return all(name in now and now[name] == before.get(name) for name in bad)
-
-
 def _listing(objects: Objects, source: str) -> Listing:
     """The objects as folders and files. Raises StageError if a name is no possible path."""
     mask = os.umask(0)
@@ -135,36 +99,169 @@ def _listing(objects: Objects, source: str) -> Listing:
     return found
 
 
-def _unchanged(paths: StagePaths, objects: Objects, record: Optional[Dict[str, Any]]) -> Checksums:
-    """The objects that have changed neither in the target nor in the bucket."""
-    if record is None:
-        return {}
-    state = record["state"]
-    return {
-        name: row[-1]
-        for name, row in unchanged_files(paths.target, record).items()
-        if objects.get(name) == state.get(name)
-    }
+def _fetch(bucket: Bucket, paths: StagePaths, wanted: Objects, to: str, lock: Lock) -> Checksums:
+    """Fetch objects to `to` and verify them, as well as those that are there already.
 
-
-def _as_recorded(
-    bucket: Bucket, paths: StagePaths, wanted: Objects, recorded: Checksums
-) -> Checksums:
-    """Those of the recorded checksums that the target's files still have."""
-    total = sum(size for size, _ in wanted.values())
-    progress = Progress("stage %s: reading" % printable(paths.target), total)
-    verifier = ObjectVerifier(paths.target, wanted, progress)
-    verifier.run(list(wanted), None)
-    good, _ = verifier.results(bucket)
-    return {name: crcs for name, crcs in good.items() if crcs == recorded[name]}
+    Raises StageError, and SourceError if another attempt would get the same.
+    """
+    progress = progress_of(paths, sum(size for size, _ in wanted.values()), lock)
+    checksums: Checksums = {}
+    before: Checksums = {}
+    left, error = wanted, ""
+    for number in range(ROUNDS + 1):
+        _remove_leftovers(to, wanted)
+        existing = [name for name, (size, _) in left.items() if _size(path_of(to, name)) == size]
+        missing = {name: left[name] for name in left.keys() - set(existing)}
+        # One round more than downloads: the first may only verify what an earlier attempt fetched.
+        if missing and number == ROUNDS:
+            break
+        download = Download(bucket, paths, missing, to, progress, lock) if missing else None
+        verifier = ObjectVerifier(bucket, to, left, progress)
+        try:
+            verifier.run(existing, download.finished if download else None)
+        finally:
+            error = download.stop() if download else error
+        bad = verifier.find_bad()
+        arrived = {name: row[1] for name, row in verifier.found.items()}
+        checksums.update((name, crcs) for name, crcs in arrived.items() if name not in bad)
+        if not bad:
+            return checksums
+        # If all were the same in two downloads, a third would be, too.
+        is_final = is_refusal(error) or all(
+            n in arrived and arrived[n] == before.get(n) for n in bad
+        )
+        if is_final:
+            break
+        before, left = arrived, {name: left[name] for name in bad}
+        for name in bad:
+            remove(path_of(to, name))
+        if number < ROUNDS - 1:
+            again = "fetching %s again" % plural(len(bad), "object")
+            log("stage %s: %s" % (printable(paths.target), again))
+            time.sleep(2**number)
+    name, why = min(bad.items())
+    key = printable(bucket.key_of(name))
+    kind = SourceError if is_final else StageError
+    raise kind("%s: %s (%s)%s" % (key, why, plural(len(bad), "object"), error))
 
 
 def _remove_leftovers(copy: str, wanted: Objects) -> None:
     """Remove all that is not wanted: left by a tool, or by an older copy."""
-    if "" in wanted:
-        return
-    for folder, _, names in os.walk(copy):
+    if "" not in wanted:
+        for folder, _, names in os.walk(copy):
+            for path in (os.path.join(folder, name) for name in names):
+                if path[len(copy) + 1 :] not in wanted:
+                    os.unlink(path)
+
+
+class ObjectVerifier:
+    """Verifies the objects of `wanted` below `to`, while others are downloaded."""
+
+    def __init__(self, bucket: Bucket, to: str, wanted: Objects, progress: Progress) -> None:
+        self._bucket, self._to, self._wanted, self._progress = bucket, to, wanted, progress
+        # Of each object that has arrived: the verdict, checksums, and the status of the file.
+        self.found: Dict[str, Tuple[int, List[int], Tuple[int, ...]]] = {}
+
+    def run(
+        self, existing: Sequence[str], finished: Optional[Callable[[], Optional[List[str]]]]
+    ) -> None:
+        """Read the existing objects, and those that `finished` returns until it returns None."""
+
+        def more_batches() -> Optional[Iterator[List[str]]]:
+            names = finished() if finished else None
+            return None if names is None else self._batches(names)
+
+        self._read(existing, PART_SIZES, more_batches)
+        # Read files again that have changed since: aws sets the time after the rename.
+        self._read([name for name, row in self.found.items() if row[2] != self._stamp(name)])
+
+    def find_bad(self) -> Dict[str, str]:
+        """What is wrong with objects, by name."""
+        bad: Dict[str, str] = {}
+        for name, (wanted, _) in self._wanted.items():
+            row = self.found.get(name)
+            size = row[2][1] if row else _size(path_of(self._to, name))
+            if size is None:
+                bad[name] = "did not arrive"
+            elif not row or size != wanted:
+                bad[name] = "%d of %d bytes" % (size, wanted)
+        doubtful = [n for n, row in self.found.items() if row[0] != GOOD and n not in bad]
+        return {**bad, **self._mismatches(doubtful)}
+
+    def _mismatches(self, doubtful: List[str]) -> Dict[str, str]:
+        """Objects that differ from their ETags. A part size that S3 returns is tried on all."""
+        bad: Dict[str, str] = {}
+        if not self._bucket.aws:  # S3 cannot be asked
+            self._read([name for name in doubtful if "-" in self._wanted[name][1]], ())
+        tried = set(PART_SIZES)
+        while doubtful:
+            name = doubtful.pop()
+            size, etag = self._wanted[name]
+            if self.found[name][0] == GOOD or not self._bucket.etag_is_checksum(name):
+                continue
+            part = self._bucket.part_size(name) if "-" in etag else None
+            is_even = not part or part_count(size, part) == etag.partition("-")[2]
+            if part and is_even and part not in tried:
+                tried.add(part)
+                self._read([name, *doubtful], (part,))
+            verdict = self.found[name][0] if is_even else UNKNOWN
+            if verdict == BAD:
+                is_odd = part is None and "-" in etag
+                bad[name] = "differs from its ETag" + (_ODD_PARTS if is_odd else "")
+            elif verdict == UNKNOWN:
+                self._bucket.warn_unverified(name)
+        return bad
+
+    def _read(
+        self, names: Iterable[str], sizes: Sequence[int] = PART_SIZES, more_batches: Any = None
+    ) -> None:
+        """Read objects. `sizes`: the part sizes to try, all possible ones if there are none."""
+
+        def work(batch: List[str]) -> List[Any]:
+            return [self._check(name, sizes) for name in batch]
+
+        def on_result(batch: List[str], rows: List[Any]) -> Tuple[()]:
+            for name, row in zip(batch, rows):
+                if row[0] != UNKNOWN or name not in self.found:
+                    self.found[name] = row
+            return ()
+
+        run_parallel(work, self._batches(names), on_result, self._progress.tick, more_batches)
+
+    def _batches(self, names: Iterable[str]) -> Iterator[List[str]]:
+        batch: List[str] = []
+        size = 0
         for name in names:
-            path = os.path.join(folder, name)
-            if path[len(copy) + 1 :] not in wanted:
-                os.unlink(path)
+            batch.append(name)
+            size += self._wanted[name][0]
+            if size >= _BATCH_BYTES or len(batch) >= _BATCH_NAMES:
+                yield batch
+                batch, size = [], 0
+        if batch:
+            yield batch
+
+    def _check(self, name: str, sizes: Sequence[int]) -> Tuple[int, List[int], Tuple[int, ...]]:
+        size, etag = self._wanted[name]
+        sizes = sizes or possible_part_sizes(size, etag.partition("-")[2])
+        with open(path_of(self._to, name), "rb") as file:
+            verdict, crcs = check_etag(file.fileno(), size, etag, sizes)
+            return verdict, crcs, _stamp_of(os.fstat(file.fileno()))
+
+    def _stamp(self, name: str) -> Optional[Tuple[int, ...]]:
+        try:
+            return _stamp_of(os.lstat(path_of(self._to, name)))
+        except OSError:
+            return None
+
+
+def _stamp_of(status: os.stat_result) -> Tuple[int, ...]:
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _size(path: str) -> Optional[int]:
+    """The size of a file; None if it does not exist."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None

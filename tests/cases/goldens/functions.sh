@@ -176,9 +176,6 @@ end of stage_download.py
 : <<'end of stage_etag.py'
 (the text of stage_etag.py)
 end of stage_etag.py
-: <<'end of stage_glob_groups.py'
-(the text of stage_glob_groups.py)
-end of stage_glob_groups.py
 : <<'end of stage_lab.py'
 (the text of stage_lab.py)
 end of stage_lab.py
@@ -203,9 +200,6 @@ end of stage_s3.py
 : <<'end of stage_space.py'
 (the text of stage_space.py)
 end of stage_space.py
-: <<'end of stage_verify_objects.py'
-(the text of stage_verify_objects.py)
-end of stage_verify_objects.py
 : <<'end of watchdog.py'
 (the text of watchdog.py)
 end of watchdog.py
