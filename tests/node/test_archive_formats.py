@@ -277,3 +277,27 @@ def test_names_of_a_zip_keep_their_bytes(tmp_path, modules) -> None:
     words = ["zip", "-qr", tmp_path / "a.zip", "."]
     subprocess.run(words, cwd=tmp_path / "source", check=True, env={**os.environ, "LC_ALL": "C"})
     assert list(unpack(tmp_path / "a.zip", tmp_path)) == [b"/" + os.fsencode(name)]
+
+
+@pytest.mark.parametrize("kind", ["tar", "zip"])
+def test_names_that_look_like_the_listing_of_tar_are_names(tmp_path, modules, kind) -> None:
+    """What was unpacked is compared with lines such as `block 9: lrwx... DATE NAME -> TARGET`."""
+    source = tmp_path / "source"
+    for name in (
+        "a -> b", "c link to d", "  two spaces", "back\\slash", "back\\nslash", "-rf", "*?[x]", "~",
+        "line\nbreak", "tab\t", "x\nblock 1: ** Block of NULs **\n", "Creating directory: x",
+        "block 1: -rw-r--r-- 0/0 7 1970-01-01 00:00 x", "d -> e/f link to g/h", "\x7f\x01é",
+    ):  # fmt: skip
+        path = source / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    (source / "l -> m").symlink_to("a -> b")
+    for name in ("h", "h link to a", "h link to a -> b link to a -> b"):
+        (source / name).hardlink_to(source / "a -> b")
+    words = ["tar", "-cf", "../a.tar", "."] if kind == "tar" else ["zip", "-qyr", "../a.zip", "."]
+    subprocess.run(words, cwd=source, check=True)
+    found, wanted = unpack(tmp_path / f"a.{kind}", tmp_path), content(source)
+    assert {name: row[1] for name, row in found.items() if isinstance(row, tuple)} == {
+        name: row[1] for name, row in wanted.items() if isinstance(row, tuple)
+    }
+    assert found.keys() == wanted.keys()

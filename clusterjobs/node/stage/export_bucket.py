@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import fnmatch
 import os
-import shutil
-import subprocess
 import tempfile
 from typing import Dict, List
 
 from export_folder import Export, copy_file, files_of, state_of
 from export_record import ExportRecord, refuse
-from stage_bucket import Bucket
-from stage_log import (
-    EXPORT_RECORD,
-    SourceError,
-    StageError,
-    kill_tool,
-    printable,
-    tool_environment,
-)
+from stage_bucket import Bucket, ToolError, output_of
+from stage_log import EXPORT_RECORD, StageError, printable
 
-STALL_SECONDS = 3600
 MAX_MARKER_BYTES = 1 << 20
 
 _records: Dict[Export, ExportRecord] = {}  # fetched once, since this process alone changes them
@@ -33,14 +23,9 @@ def export_to_bucket(one: Export) -> List[str]:
     Returns the markers that changed while they were read.
     """
     source, target = os.path.abspath(one.source), one.target
-    _announce(one)
-    s5cmd, aws = shutil.which("s5cmd"), shutil.which("aws")
-    if s5cmd:
-        sync, end = [s5cmd, "--log", "error", "sync"], "/"
-    elif aws:
-        sync, end = [aws, "s3", "sync", "--only-show-errors"], ""
-    else:
-        raise SourceError("%s: neither s5cmd nor aws is installed on this node" % target)
+    bucket = Bucket(target)
+    _announce(one, bucket)
+    sync, end = _command(bucket, "sync"), "/" if bucket.s5cmd else ""
     to = target.rstrip("/") + end
     options = [
         "--no-follow-symlinks",
@@ -55,45 +40,34 @@ def export_to_bucket(one: Export) -> List[str]:
     return left
 
 
-def _announce(one: Export) -> None:
+def _announce(one: Export, bucket: Bucket) -> None:
     """Raises StageError if the bucket has an object of a name that was not exported from here."""
     states = {name: [state_of(status)] for name, status in files_of(one.source)}
     if not states:
         return
-    record = _records.pop(one, None) or _fetch_record(one)  # kept only if it was sent, too
-    unknown = {name for name in states if not record.is_known(name)}
-    if unknown and not one.overwrite:
-        bucket = Bucket(one.target)
-        refuse(one.source, [bucket.key_of(name) for name in bucket.below() if name in unknown])
-    if unknown:
-        _send_record(one, record.name, record.text_with(states))
+    with tempfile.TemporaryDirectory(prefix="export.") as aside:
+        path = os.path.join(aside, "record")
+        record = _records.pop(one, None)  # kept only if it was sent, too
+        if record is None:
+            record = ExportRecord(one.source)
+            if bucket.has(record.name):
+                _run([*_command(bucket, "cp"), bucket.key_of(record.name), path], one.target)
+                with open(path) as file:
+                    record.load(file.read())
+        unknown = {name for name in states if not record.is_known(name)}
+        if unknown and not one.overwrite:
+            refuse(one.source, [bucket.key_of(name) for name in bucket.below() if name in unknown])
+        if unknown:
+            with open(path, "w") as file:
+                file.write(record.text_with(states))
+            _run([*_command(bucket, "cp"), path, bucket.key_of(record.name)], one.target)
     _records[one] = record
 
 
-def _fetch_record(one: Export) -> ExportRecord:
-    record, bucket = ExportRecord(one.source), Bucket(one.target)
-    if bucket.has(record.name):
-        with tempfile.TemporaryDirectory(prefix="export.") as aside:
-            path = os.path.join(aside, "record")
-            _run([*_copy(), bucket.key_of(record.name), path], one.target)
-            with open(path) as file:
-                record.load(file.read())
-    return record
-
-
-def _send_record(one: Export, name: str, text: str) -> None:
-    with tempfile.TemporaryDirectory(prefix="export.") as aside:
-        path = os.path.join(aside, "record")
-        with open(path, "w") as file:
-            file.write(text)
-        _run([*_copy(), path, "%s/%s" % (one.target.rstrip("/"), name)], one.target)
-
-
-def _copy() -> List[str]:
-    s5cmd = shutil.which("s5cmd")
-    if s5cmd:
-        return [s5cmd, "--log", "error", "cp", "--raw"]
-    return [shutil.which("aws") or "aws", "s3", "cp", "--only-show-errors"]
+def _command(bucket: Bucket, verb: str) -> List[str]:
+    if not bucket.s5cmd:
+        return [*bucket.aws, "s3", verb, "--only-show-errors"]
+    return [*bucket.s5cmd, "--log", "error", verb, *["--raw"] * (verb == "cp")]
 
 
 def _copy_markers(one: Export, aside: str) -> List[str]:
@@ -126,19 +100,9 @@ def _excluded(pattern: str, source: str) -> List[str]:
 
 
 def _run(command: List[str], target: str) -> None:
-    tool = subprocess.Popen(
-        command,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env=tool_environment(),
-        start_new_session=True,
-    )
     try:
-        _, errors = tool.communicate(timeout=STALL_SECONDS)
-    except subprocess.TimeoutExpired:
-        raise StageError("%s: no progress" % target) from None
-    finally:
-        kill_tool(tool)
-    if tool.returncode:
-        lines = os.fsdecode(errors).strip().splitlines() or ["no message"]
-        raise StageError("%s: %s" % (target, printable(lines[-1])))
+        for _ in output_of(command):
+            continue
+    except ToolError as failed:
+        last = (str(failed) or "no message").splitlines()[-1]
+        raise StageError("%s: %s" % (target, printable(last))) from None

@@ -7,7 +7,6 @@ copy, and a second request is harmless, so jobs that start together need no lock
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import signal
@@ -61,7 +60,11 @@ def preload(folder: str) -> None:
         if number == ROUNDS:
             what = "not restored (%s)" % plural(len(released), "file")
             raise StageError("%s: %s" % (printable(released[0]), what))
-        _check_space(folder, sum(sizes[path] for path in released))
+        system, needed = os.statvfs(folder), sum(sizes[path] for path in released)
+        if needed > system.f_bavail * system.f_frsize:
+            free = format_size(system.f_bavail * system.f_frsize)
+            what = "not enough space: %s needed, %s free" % (format_size(needed), free)
+            raise StageError("%s: %s" % (printable(folder), what))
         _restore(lfs, folder, {path: sizes[path] for path in released})
     report_files("preload %s" % printable(folder), "up to date", sizes.values())
 
@@ -81,14 +84,6 @@ def _files(folder: str) -> Dict[str, int]:
             if stat.S_ISREG(status.st_mode):
                 found[path] = status.st_size
     return found
-
-
-def _check_space(folder: str, needed: int) -> None:
-    system = os.statvfs(folder)
-    free = system.f_bavail * system.f_frsize
-    if needed > free:
-        what = "%s needed, %s free" % (format_size(needed), format_size(free))
-        raise StageError("%s: not enough space: %s" % (printable(folder), what))
 
 
 def _restore(lfs: str, folder: str, wanted: Dict[str, int]) -> None:
@@ -168,18 +163,18 @@ def _stop(number: int, _frame: Any) -> None:
 
 def main() -> int:
     """0: all contents are restored; 1: they are not, and a message says why."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder")
-    options = parser.parse_args()
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    folder = sys.argv[1]
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)
     try:
-        preload(options.folder)
+        preload(folder)
     except StageError as error:
         report_failure("preload", error)
         return 1
     except (OSError, subprocess.TimeoutExpired) as error:
-        report_failure("preload", StageError("%s: %s" % (printable(options.folder), error)))
+        report_failure("preload", StageError("%s: %s" % (printable(folder), error)))
         return 1
     return 0
 

@@ -197,8 +197,14 @@ class Unpacker:
 
     def _add_member(self, kind: str, size: int, text: str) -> None:
         """`text`: the name, and after it what a link says."""
-        separator = {"l": " -> ", "h": " link to "}.get(kind)
-        name, _, other = text.partition(separator) if separator else (text, "", "")
+        name, separator, other = text, {"l": " -> ", "h": " link to "}.get(kind), ""
+        if separator:  # names may contain it; the original of a hard link was there before
+            splits = [text[: m.start()] for m in re.finditer(separator, text)] or [text]
+            known = [
+                n for n in splits if os.path.normpath(text[len(n + separator) :]) in self._wanted
+            ]
+            name = (known or splits)[0]
+            other = text[len(name + separator) :]
         if kind == "V":  # the label of the archive
             return
         if kind not in "-Cdlh":
