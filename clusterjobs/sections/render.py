@@ -153,15 +153,10 @@ def template_context(plan: Plan, inputs: Inputs, table: PointTable | None = None
 MANIFEST = "manifest.json"
 
 
-def render_outputs(plan: Plan, cluster_files: Mapping[str, str], inputs: Inputs) -> dict[str, str]:
-    """File name -> text. `cluster_files` are those of the cluster's source: cluster.yaml."""
-    return joined_outputs({"job.sh": (plan, render_script(plan, inputs))}, cluster_files, inputs)
-
-
 def joined_outputs(
     scripts: Mapping[str, tuple[Plan, Script]], further: Mapping[str, str], inputs: Inputs
 ) -> dict[str, str]:
-    """The same for several scripts. `further`: other files.
+    """File name -> text, of all scripts. `further`: those of the cluster's source: cluster.yaml.
 
     A config file whose text differs between points is in the scripts alone.
     """

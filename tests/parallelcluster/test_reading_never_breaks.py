@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from clusterjobs import resources
 from clusterjobs.clusters.parallelcluster.facts import slurm_partitions
-from clusterjobs.clusters.parallelcluster.render_config import fit_cluster
+from clusterjobs.clusters.parallelcluster.render_config import fit
 from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.errors import InputError, Problem
 
@@ -57,7 +57,7 @@ def test_any_data_under_the_known_keys_is_read(data: dict[str, Any], queues: Any
     cluster, document = read_cluster(text, "c.yaml", {"x": 4})
     for problem in problems_of(lambda: slurm_partitions(cluster, document)):
         assert problem.where
-    for problem in problems_of(lambda: fit_cluster(document, {"x": 4})):
+    for problem in problems_of(lambda: fit(document, {"x": 4})):
         assert problem.where
 
 

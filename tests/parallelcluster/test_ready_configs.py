@@ -10,7 +10,7 @@ import yaml
 from clusterjobs import resources
 from clusterjobs.clusters.parallelcluster.config import Cluster
 from clusterjobs.clusters.parallelcluster.facts import cluster_facts, slurm_partitions
-from clusterjobs.clusters.parallelcluster.render_config import fit_cluster
+from clusterjobs.clusters.parallelcluster.render_config import fit
 from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.clusters.source import is_description
 from clusterjobs.errors import InputError
@@ -47,7 +47,7 @@ each_ready_config = pytest.mark.parametrize("path", READY, ids=lambda path: path
 
 def read(path: pathlib.Path) -> tuple[Cluster, str]:
     cluster, document = read_cluster(path.read_text(), path.name, SITE)
-    return cluster, fit_cluster(document, SITE)
+    return cluster, fit(document, SITE).text
 
 
 def test_no_ready_config_is_without_a_test() -> None:
@@ -87,7 +87,7 @@ def test_ready_config_names_the_site_values_it_uses(path: pathlib.Path) -> None:
     text = path.read_text()
     _, document = read_cluster(text, path.name, {})
     with pytest.raises(InputError) as caught:
-        fit_cluster(document, {})
+        fit(document, {})
     (problem,) = caught.value.problems
     used = set(re.findall(r"site\.(\w+)", problem.what))
     named = re.search(r"from your site.yaml:([\w, #\n]+)\.", text)

@@ -8,7 +8,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterjobs.clusters.parallelcluster.render_config import dump_scalar, fit_cluster
+from clusterjobs.clusters.parallelcluster.render_config import dump_scalar
+from clusterjobs.clusters.parallelcluster.render_config import fit as fit_document
 from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.errors import InputError, Problem
 
@@ -55,7 +56,7 @@ SITE: dict[str, object] = {
 
 def fit(config: str, site: dict[str, object], *site_files: str) -> str:
     _, document = read_cluster(config, "ours.yaml", site)
-    return fit_cluster(document, site, site_files)
+    return fit_document(document, site, site_files).text
 
 
 def problems_of(config: str, site: dict[str, object], *site_files: str) -> tuple[Problem, ...]:
@@ -177,7 +178,7 @@ def test_fit_reads_what_the_reader_reads() -> None:
 
 def test_header_cannot_be_left_by_a_file_name() -> None:
     _, document = read_cluster("Scheduling: {SlurmQueues: }", "a\nb: c", {})
-    assert fit_cluster(document, {}).startswith("# Written by clusterjobs from a?b: c and")
+    assert fit_document(document, {}).text.startswith("# Written by clusterjobs from a?b: c and")
 
 
 # ------------------------------------------------------------------ whatever a site holds

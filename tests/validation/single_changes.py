@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from clusterjobs import resources
-from clusterjobs.clusters.parallelcluster.render_config import fit_cluster
+from clusterjobs.clusters.parallelcluster.render_config import fit
 from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.errors import Problem
 from clusterjobs.validation.finding import problems
@@ -68,7 +68,7 @@ def base_text(name: str) -> str:
         return own.read_text(encoding="utf-8")
     file = resources.cluster_configs_dir() / f"{name}.yaml"
     _, document = read_cluster(file.read_text(encoding="utf-8"), file.name, SITE)
-    return fit_cluster(document, SITE)
+    return fit(document, SITE).text
 
 
 def load_changes() -> list[Change]:

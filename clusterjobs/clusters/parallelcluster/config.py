@@ -52,7 +52,6 @@ class Queue(NamedTuple):
     name: str
     compute_resources: tuple[ComputeResource, ...]
     capacity_type: str
-    placement_group: bool | None
     subnet_ids: tuple[str, ...]
     job_exclusive: bool
     scratch_dir: str

@@ -301,24 +301,17 @@ class Fitted(NamedTuple):
     problems: tuple[Problem, ...]
 
 
-def fit_cluster(
-    document: Document, site: Mapping[str, object], site_files: Sequence[str] = ()
-) -> str:
-    """The document's text with every reference replaced, and a header that says so.
-
-    Raises MissingValuesError for missing site values (`site_files` are those searched),
-    and InputError for bad references and where unquoted placeholders make the config no YAML.
-    """
-    return fit(document, site, site_files).text
-
-
 def fit(
     document: Document,
     site: Mapping[str, object],
     site_files: Sequence[str] = (),
     wanted: Sequence[BucketLink] = (),
 ) -> Fitted:
-    """The same, with the links to buckets that a job wants. Raises InputError as `fit_cluster`."""
+    """The document with every reference replaced, a header, and the links to buckets of a job.
+
+    Raises MissingValuesError for missing site values (`site_files` are those searched),
+    and InputError for bad references and where unquoted placeholders make the config no YAML.
+    """
     if "Scheduling" not in (document.value or {}):
         raise UnwritableError(
             [Problem("the config is inside another file", document.locate(()), hint=_HOW_TO_SAVE)]

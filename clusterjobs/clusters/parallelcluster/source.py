@@ -112,7 +112,6 @@ def _queue(data: dict[str, Any], path: Path, custom_ami: str | None) -> Queue:
         name=text(at(data, "Name")) or "",
         compute_resources=tuple(_compute_resource(entry, place) for entry, place in resources),
         capacity_type=(text(at(data, "CapacityType")) or "ONDEMAND").upper(),
-        placement_group=_placement_group(data, [entry for entry, _ in resources]),
         subnet_ids=tuple(subnet for subnet in subnets if subnet),
         job_exclusive=bool(truth(at(data, "JobExclusiveAllocation"))),
         scratch_dir=text(at(data, *_SCRATCH_DIR)) or DEFAULT_SCRATCH_DIR,
@@ -181,29 +180,6 @@ def _compute_resource(data: dict[str, Any], path: Path) -> ComputeResource:
 def _count(data: dict[str, Any], key: str, default: int) -> int | None:
     """The default only if the key is missing: a placeholder can be any number."""
     return number(data[key]) if key in data else default
-
-
-def _placement_group(queue: dict[str, Any], resources: list[dict[str, Any]]) -> bool | None:
-    """Whether each compute resource has one; its own setting overrides the queue's.
-
-    ParallelCluster creates one group per compute resource, not per queue
-    (SlurmQueue.get_placement_group_settings_for_compute_resource).
-    """
-    of_queue = _one_placement_group(at(queue, "Networking", "PlacementGroup"))
-    found = [
-        of_queue if own is None else _one_placement_group(own)
-        for own in (at(resource, "Networking", "PlacementGroup") for resource in resources)
-    ]
-    if False in found:
-        return False
-    return None if None in found else True if found else of_queue
-
-
-def _one_placement_group(value: Any) -> bool | None:
-    """A name or an id is enough to enable it, unless Enabled is false."""
-    enabled = truth(at(value, "Enabled"))
-    named = at(value, "Name") or at(value, "Id")
-    return True if enabled is None and named else enabled
 
 
 def _mount(data: dict[str, Any], path: Path) -> Mount | None:
