@@ -1,7 +1,7 @@
 """Creates an account's networks, keys, images, buckets and file systems in moto.
 
-moto generates random ids, so its
-generators are patched to return ours.
+moto generates random ids, so its generators are patched to return ours. Each part says which
+validators of ParallelCluster read it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ _CLOSED, OPEN_DRIVER_MARK = "An image of the site's own", "AWS ParallelCluster A
 
 
 def seed(account: Account) -> None:
-    """Create the account's resources in its region. moto's mock must be active."""
+    """Create the account's resources in its region. moto's mock must be active.
+
+    Keys: KeyPairValidator. Addresses: ElasticIpValidator.
+    """
     import boto3
 
     ec2 = boto3.client("ec2", account.region)
@@ -48,6 +51,7 @@ def seed(account: Account) -> None:
 
 
 def _make_vpc(ec2: Any, number: int, account: Account, name: str) -> str:
+    """SubnetsValidator: the DNS of the network, and whether all subnets are in it."""
     vpc: str = ec2.create_vpc(CidrBlock=f"10.{number}.0.0/16")["Vpc"]["VpcId"]
     facts = account.vpcs[name]
     ec2.modify_vpc_attribute(VpcId=vpc, EnableDnsSupport={"Value": facts.dns_support})
@@ -56,6 +60,7 @@ def _make_vpc(ec2: Any, number: int, account: Account, name: str) -> str:
 
 
 def _make_subnets(ec2: Any, account: Account, vpcs: dict[str, str]) -> None:
+    """SubnetsValidator, MultiNetworkInterfacesInstancesValidator, and all that compare zones."""
     for number, (name, subnet) in enumerate(account.subnets.items()):
         if subnet.missing:
             continue
@@ -67,6 +72,7 @@ def _make_subnets(ec2: Any, account: Account, vpcs: dict[str, str]) -> None:
 
 
 def _make_security_groups(ec2: Any, account: Account, vpcs: dict[str, str]) -> None:
+    """SecurityGroupsValidator, EfaSecurityGroupValidator, ExistingFsxNetworkingValidator."""
     for name, group in account.security_groups.items():
         if group.missing:
             continue
@@ -95,7 +101,10 @@ def _permissions(open_: bool, member_of: str = "") -> list[dict[str, Any]]:
 
 
 def _make_images(account: Account) -> None:
-    """Official images, with the names that ParallelCluster searches for, and the account's own."""
+    """Official images, with the names that ParallelCluster searches for, and the account's own.
+
+    AmiOsCompatibleValidator, CustomAmiTagValidator, InstanceTypeBaseAMICompatibleValidator.
+    """
     from pcluster.constants import OS_TO_IMAGE_NAME_PART_MAP
     from pcluster.utils import get_installed_version
 
@@ -155,6 +164,7 @@ def _tags(image: Image, installed: str) -> dict[str, str]:
 
 
 def _make_buckets(s3: Any, account: Account) -> None:
+    """S3BucketValidator, S3BucketRegionValidator, S3BucketUriValidator, UrlValidator."""
     for name, bucket in account.buckets.items():
         if bucket.missing:
             continue
@@ -171,7 +181,10 @@ def _make_buckets(s3: Any, account: Account) -> None:
 
 
 def _make_storage(efs: Any, ec2: Any, account: Account) -> None:
-    """EFS and EBS; for FSx see `offline.Fsx`."""
+    """EFS and EBS; for FSx see `offline.Fsx`.
+
+    EfsIdValidator, SharedEbsVolumeIdValidator, EbsVolumeSizeSnapshotValidator.
+    """
     for name, found in account.file_systems.items():
         if found.missing:
             continue
@@ -223,7 +236,12 @@ def storage_group(ec2: Any, account: Account, name: str) -> str:
 
 @contextlib.contextmanager
 def patched_moto(account: Account) -> Iterator[None]:
-    """Within this context moto has the missing calls, which read the account."""
+    """Within this context moto has the missing calls, which read the account.
+
+    Placement groups: PlacementGroupNamingValidator. Reservations: CapacityReservationValidator,
+    CapacityReservationSizeValidator, PlacementGroupCapacityReservationValidator. Blocks:
+    CapacityBlockHealthStatusValidator.
+    """
     from moto.ec2.responses import EC2Response
     from moto.ec2.responses.instances import InstanceResponse
 
@@ -305,7 +323,10 @@ def _result(key: str, values: list[Any]) -> Any:
 
 
 def _run_instances(self: Any) -> None:
-    """The checks of EC2's RunInstances with DryRun. moto would launch, and fail for some disks."""
+    """The checks of EC2's RunInstances with DryRun. moto would launch, and fail for some disks.
+
+    HeadNodeLaunchTemplateValidator, ComputeResourceLaunchTemplateValidator.
+    """
     kind = self._get_param("InstanceType")
     interfaces = self._get_param("NetworkInterfaces", [])
     self.ec2_backend.describe_images(ami_ids=[self._get_param("ImageId")])
@@ -375,7 +396,11 @@ def _offer(name: str, location: str, place: str) -> dict[str, str]:
 
 
 def _entry(name: str, template: dict[str, Any]) -> dict[str, Any]:
-    """What EC2 would say of it, as far as ParallelCluster's validators read that."""
+    """What EC2 would say of it, as far as ParallelCluster's validators read that.
+
+    EfaValidator, InstancesCPUValidator, SchedulableMemoryValidator, HeadNodeMemorySizeValidator,
+    InstanceArchitectureCompatibilityValidator.
+    """
     found = find_instance_type(name)
     assert found is not None
     cards = found.network_cards or 1

@@ -22,7 +22,7 @@ from clusterjobs.validation.optional_deps import environment
 # ------------------------------------------------------------------ fake clients
 # moto supports these services too little, and filling it with data would be more work than
 # replacing the few calls that ParallelCluster makes. Each class replaces one of ParallelCluster's
-# own clients.
+# own clients. Each says which validators of ParallelCluster call it.
 
 
 _AWS_POLICY = ":iam::aws:policy/"
@@ -59,7 +59,10 @@ def _refuse(call: str, message: str) -> NoReturn:
 
 
 class Fsx(_FakeClient):
-    """File systems, volumes, caches and backups of the account."""
+    """File systems, volumes, caches and backups.
+
+    ExistingFsxNetworkingValidator: the network of each. FsxBackupIdValidator: the backup exists.
+    """
 
     def __init__(self, account: Account, ec2: Any) -> None:
         super().__init__(account)
@@ -83,20 +86,7 @@ class Fsx(_FakeClient):
 
     def describe_volumes(self, names: list[str]) -> list[dict[str, Any]]:
         """A volume has the same id as its file system."""
-        return [
-            {
-                "VolumeId": name,
-                "FileSystemId": name,
-                "OntapConfiguration": {"StorageVirtualMachineId": name, "JunctionPath": "/vol1"},
-                "OpenZFSConfiguration": {"VolumePath": "/fsx"},
-            }
-            for name in names
-            if self._find(name)
-        ]
-
-    def describe_storage_virtual_machines(self, names: list[str]) -> list[dict[str, Any]]:
-        """Each with an address for NFS."""
-        return [{"Endpoints": {"Nfs": {"DNSName": f"{name}.fsx"}}} for name in names]
+        return [{"VolumeId": name, "FileSystemId": name} for name in names if self._find(name)]
 
     def describe_backup(self, name: str) -> dict[str, Any]:
         """A backup that exists."""
@@ -115,12 +105,9 @@ class Fsx(_FakeClient):
         return {
             f"{noun}Id": name,
             f"{noun}Type": "LUSTRE" if noun == "FileCache" else found.kind,
-            "StorageCapacity": found.capacity_gib,
             "VpcId": interface["VpcId"],
             "SubnetIds": [interface["SubnetId"]],
             "NetworkInterfaceIds": [interface["NetworkInterfaceId"]],
-            "DNSName": f"{name}.fsx",
-            "LustreConfiguration": {"MountName": "abcdefgh"},
         }
 
 
@@ -153,7 +140,10 @@ def _vpc_of_group(ec2: Any, group: str) -> str:
 
 
 class Iam(_FakeClient):
-    """Roles and policies. The names of AWS's own policies are known, so typos are detected."""
+    """Roles and policies: AdditionalIamPolicyValidator, RoleValidator, InstanceProfileValidator.
+
+    The names of AWS's own policies are known, so typos are detected.
+    """
 
     def get_policy(self, iam_policy: str) -> None:
         """AWS's own policies must be in the list of AWS."""
@@ -181,7 +171,7 @@ def _aws_policies() -> frozenset[str]:
 
 
 class Kms(_FakeClient):
-    """Keys."""
+    """Keys: KmsKeyValidator."""
 
     def describe_key(self, kms_key_id: str) -> None:
         """Any key."""
@@ -189,7 +179,10 @@ class Kms(_FakeClient):
 
 
 class Secrets(_FakeClient):
-    """Secrets, each with a valid munge key."""
+    """Secrets, each with a valid munge key.
+
+    PasswordSecretArnValidator: the secret exists. MungeKeySecretSizeAndBase64Validator reads it.
+    """
 
     def describe_secret(self, secret_arn: str) -> None:
         """Any secret."""
@@ -202,7 +195,7 @@ class Secrets(_FakeClient):
 
 
 class Parameters(_FakeClient):
-    """Parameters of the Systems Manager."""
+    """Parameters of the Systems Manager: PasswordSecretArnValidator, in us-isob-east-1 alone."""
 
     def get_parameter(self, name: str) -> None:
         """Any parameter."""
@@ -210,7 +203,7 @@ class Parameters(_FakeClient):
 
 
 class HostedZones(_FakeClient):
-    """Private zones of the cluster's own network."""
+    """Private zones of the cluster's own network: HostedZoneValidator."""
 
     def get_hosted_zone_domain_name(self, hosted_zone_id: str) -> str:
         """Short enough for every cluster name."""
@@ -234,7 +227,7 @@ class _AnyNetwork(list[str]):
 
 
 class ResourceGroups(_FakeClient):
-    """Groups of capacity reservations."""
+    """Groups of capacity reservations: CapacityReservationResourceGroupValidator."""
 
     def get_capacity_reservation_ids_from_group_resources(self, group: str) -> list[str]:
         """The group's own reservations, or every one of the account if none names its group."""

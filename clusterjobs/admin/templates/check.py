@@ -19,7 +19,7 @@ from clusterjobs import resources
 from clusterjobs.admin.invariants import INVARIANTS, Scripts
 from clusterjobs.admin.site_tests import example_user
 from clusterjobs.admin.templates.overrides import outdated
-from clusterjobs.console import show_problems
+from clusterjobs.console import print_json, problem_data, show_problems
 from clusterjobs.errors import InputError, Location, Problem, one_problem
 from clusterjobs.launchers import LAUNCHERS
 from clusterjobs.runs.load import load
@@ -205,7 +205,7 @@ def check(site: pathlib.Path | None, as_json: bool) -> int:
     templates = read_site_templates(folders)
     problems, summary = _check(folders, templates)
     if as_json:
-        click.echo(json.dumps([_as_data(one) for one in problems], indent=2, ensure_ascii=False))
+        print_json([problem_data(one) for one in problems])
     else:
         show_problems(problems)
         if not problems:
@@ -228,18 +228,6 @@ def _check(folders: SiteFolders, templates: SiteTemplates) -> tuple[list[Problem
     samples = (*samples, *own)
     problems += _check_scripts(samples, templates)
     return problems, _summary(templates, samples)
-
-
-def _as_data(problem: Problem) -> dict[str, str | int | None]:
-    where = problem.where
-    return {
-        "file": where.file if where else None,
-        "line": where.line if where else None,
-        "column": where.column if where else None,
-        "path": problem.path,
-        "what": problem.what,
-        "hint": problem.hint,
-    }
 
 
 def _check_scripts(samples: Sequence[Sample], templates: SiteTemplates) -> list[Problem]:
