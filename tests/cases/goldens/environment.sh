@@ -179,7 +179,6 @@ main() {
 
 # ======== deepspeed-without-gres
   # ---- rendezvous: all ranks meet on the first node ------------------------------------------
-  [[ -z ${SLURM_ARRAY_JOB_ID-} ]] || fail 'planned as one job, got an array (the spec may have `sbatch: {array: 0-3}`)'
   mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
   (( ${#nodes[@]} == 4 )) || fail "planned for 4 nodes, got ${#nodes[@]}"
   # A whole node comes with its GPUs, but a step gets only those that it requests: srun reads this.
@@ -344,7 +343,6 @@ main() {
   with_timeout cd -- /p/project/abc1/Megatron-LM && cd -- /p/project/abc1/Megatron-LM # tried first: a dead mount would hang
 
   # ---- rendezvous: all ranks meet on the first node ------------------------------------------
-  [[ -z ${SLURM_ARRAY_JOB_ID-} ]] || fail 'planned as one job, got an array (the spec may have `sbatch: {array: 0-3}`)'
   mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
   (( ${#nodes[@]} == 16 )) || fail "planned for 16 nodes, got ${#nodes[@]}"
   export MASTER_ADDR=${nodes[0]} MASTER_PORT=$((12000 + SLURM_JOB_ID % 20000))
@@ -680,7 +678,6 @@ END
 
 # ======== whole-nodes-unrequested
   # ---- rendezvous: all ranks meet on the first node ------------------------------------------
-  [[ -z ${SLURM_ARRAY_JOB_ID-} ]] || fail 'planned as one job, got an array (the spec may have `sbatch: {array: 0-3}`)'
   mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
   (( ${#nodes[@]} == 2 )) || fail "planned for 2 nodes, got ${#nodes[@]}"
   # A whole node comes with its GPUs, but a step gets only those that it requests: srun reads this.

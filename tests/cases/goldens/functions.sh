@@ -546,6 +546,7 @@ start_job() { # JOB_FOLDER ARGUMENT...
   printf '%s %(%s)T\n' "$attempt" -1 >> "$job_dir/started" || true # an attempt without a record has been lost
   write_plan || true # a full disk
   unpack_programs || fail "cannot write into $job_dir"
+  [[ -z ${SLURM_ARRAY_JOB_ID-} ]] || fail 'planned as one job, got an array (the spec may have `sbatch: {array: 0-3}`)'
   (( $# == 1 )) || fail "unexpected arguments: ${*:2} (job_arguments: true in the spec allows them)"
 }
 
@@ -636,6 +637,7 @@ start_job() { # JOB_FOLDER ARGUMENT...
   printf '%s %(%s)T\n' "$attempt" -1 >> "$job_dir/started" || true # an attempt without a record has been lost
   write_plan || true # a full disk
   unpack_programs || fail "cannot write into $job_dir"
+  [[ -z ${SLURM_ARRAY_JOB_ID-} ]] || fail 'planned as one job, got an array (the spec may have `sbatch: {array: 0-3}`)'
   (( $# == 1 )) || fail "unexpected arguments: ${*:2} (job_arguments: true in the spec allows them)"
 }
 
@@ -779,6 +781,7 @@ start_job() { # JOB_FOLDER ARGUMENT...
   (( attempt > 1 )) || rm -f -- "$job_dir"/{attempts.jsonl,started} # a new cluster reuses job ids
   printf '%s %(%s)T\n' "$attempt" -1 >> "$job_dir/started" || true # an attempt without a record has been lost
   write_plan || true # a full disk
+  [[ -z ${SLURM_ARRAY_JOB_ID-} ]] || fail 'planned as one job, got an array (the spec may have `sbatch: {array: 0-3}`)'
   (( $# == 1 )) || fail "unexpected arguments: ${*:2} (job_arguments: true in the spec allows them)"
 }
 
@@ -1471,6 +1474,7 @@ start_job() { # JOB_FOLDER ARGUMENT...
   (( attempt > 1 )) || rm -f -- "$job_dir"/{attempts.jsonl,started} # a new cluster reuses job ids
   printf '%s %(%s)T\n' "$attempt" -1 >> "$job_dir/started" || true # an attempt without a record has been lost
   write_plan || true # a full disk
+  [[ -z ${SLURM_ARRAY_JOB_ID-} ]] || fail 'planned as one job, got an array (the spec may have `sbatch: {array: 0-3}`)'
   (( $# == 1 )) || fail "unexpected arguments: ${*:2} (job_arguments: true in the spec allows them)"
 }
 

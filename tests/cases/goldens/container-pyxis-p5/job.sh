@@ -24,7 +24,6 @@ main() {
   with_timeout cd -- /fsx/code/llama && cd -- /fsx/code/llama # tried first: a dead mount would hang
 
   # ---- rendezvous: all ranks meet on the first node ------------------------------------------
-  [[ -z ${SLURM_ARRAY_JOB_ID-} ]] || fail 'planned as one job, got an array (the spec may have `sbatch: {array: 0-3}`)'
   mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
   (( ${#nodes[@]} == 2 )) || fail "planned for 2 nodes, got ${#nodes[@]}"
   export MASTER_ADDR=${nodes[0]} MASTER_PORT=$((12000 + SLURM_JOB_ID % 20000))
@@ -118,6 +117,7 @@ start_job() { # JOB_FOLDER ARGUMENT...
   (( attempt > 1 )) || rm -f -- "$job_dir"/{attempts.jsonl,started} # a new cluster reuses job ids
   printf '%s %(%s)T\n' "$attempt" -1 >> "$job_dir/started" || true # an attempt without a record has been lost
   write_plan || true # a full disk
+  [[ -z ${SLURM_ARRAY_JOB_ID-} ]] || fail 'planned as one job, got an array (the spec may have `sbatch: {array: 0-3}`)'
   (( $# == 1 )) || fail "unexpected arguments: ${*:2} (job_arguments: true in the spec allows them)"
 }
 

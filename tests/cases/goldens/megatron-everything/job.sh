@@ -30,7 +30,6 @@ main() {
     || fail 'the parameter LR is not a number'
 
   # ---- rendezvous: all ranks meet on the first node ------------------------------------------
-  [[ -z ${SLURM_ARRAY_JOB_ID-} ]] || fail 'planned as one job, got an array (the spec may have `sbatch: {array: 0-3}`)'
   mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
   (( ${#nodes[@]} == 16 )) || fail "planned for 16 nodes, got ${#nodes[@]}"
   export MASTER_ADDR=${nodes[0]} MASTER_PORT=$((12000 + SLURM_JOB_ID % 20000))
@@ -224,6 +223,7 @@ start_job() { # JOB_FOLDER ARGUMENT...
   (( attempt > 1 )) || rm -f -- "$job_dir/data.jsonl"
   write_plan || true # a full disk
   unpack_programs || fail "cannot write into $job_dir"
+  [[ -z ${SLURM_ARRAY_JOB_ID-} ]] || fail 'planned as one job, got an array (the spec may have `sbatch: {array: 0-3}`)'
   (( $# == 1 )) || fail "unexpected arguments: ${*:2} (job_arguments: true in the spec allows them)"
 }
 
