@@ -155,12 +155,8 @@ first_exit_code() { # STATUS BYTES_BEFORE
   done
   case ${line##*: } in
     'Exited with exit code '*) echo "${line##* }" ;;
-    'Segmentation fault'*) echo 139 ;;
-    'Aborted'*) echo 134 ;;
-    'Bus error'*) echo 135 ;;
-    'Floating point exception'*) echo 136 ;;
-    'Illegal instruction'*) echo 132 ;;
-    'Killed'* | 'Out Of Memory'*) echo 137 ;;
+    'Illegal instruction'*) echo 132 ;; 'Aborted'*) echo 134 ;; 'Bus error'*) echo 135 ;;
+    'Floating point exception'*) echo 136 ;; 'Killed'* | 'Out Of Memory'*) echo 137 ;; 'Segmentation fault'*) echo 139 ;;
     *) echo "$1" ;;
   esac
 }
