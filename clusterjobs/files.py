@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import errno
 import os
+import select
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,6 +32,25 @@ def open_regular(path: Path) -> BinaryIO:
     return file
 
 
+_PATIENCE = 10.0  # seconds until a program must have written into a pipe
+
+
+def open_or_wait(path: Path) -> BinaryIO:
+    """The file, opened for reading, or a pipe into which a program writes: `<(...)` in a shell.
+
+    Raises OSError, also for a pipe into which nobody writes: reading it would wait for ever.
+    """
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    os.set_blocking(file.fileno(), True)
+    if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
+        poll = select.poll()
+        poll.register(file, select.POLLIN | select.POLLHUP)
+        if not poll.poll(_PATIENCE * 1000):
+            file.close()
+            raise OSError(errno.ETIMEDOUT, "nobody writes into this pipe", str(path))
+    return file
+
+
 def _not_regular(path: Path) -> OSError:
     return OSError(errno.EINVAL, "it is a link, a pipe or a device, and not a file", str(path))
 
@@ -50,6 +70,8 @@ class GrowingFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._offset = 0
+        self._inode = 0
+        self.is_gone = False  # missing when it was last read
         self._owner: int | None = None
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
@@ -78,11 +100,13 @@ class GrowingFile:
             with open_regular(self.path) as file:
                 now = os.fstat(file.fileno())
                 self._owner = now.st_uid
-                if now.st_size < self._offset:
+                if now.st_size < self._offset or now.st_ino != (self._inode or now.st_ino):
                     self._offset = 0
+                self._inode, self.is_gone = now.st_ino, False
                 file.seek(self._offset)
                 added = file.read(most)
         except (FileNotFoundError, NotADirectoryError):
+            self.is_gone = True
             return ""
         self._offset += len(added)
         return self._decoder.decode(added)

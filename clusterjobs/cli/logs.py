@@ -86,15 +86,23 @@ def logs(
         return
     if follow:
         if chosen.jobs is None:
-            click.echo("there is no Slurm here: this is the log as it is now", err=True)
-        queue = PolledQueue()
-        FollowedJob(chosen.job_id, chosen.base, new_printer, queue, chosen.owns).follow()
+            click.echo("without Slurm this is the log as it is now", err=True)
+        followed = FollowedJob(chosen.job_id, chosen.base, new_printer, _queue(chosen), chosen.owns)
+        followed.follow()
+        if followed.log is None:
+            raise _no_log(chosen, None, log)
     elif log.exists():
         new_printer(log).finish()
     else:
         raise _no_log(chosen, job, log)
     if chosen.jobs is not None:
         _note_missing_record(spec, chosen, log.parent)
+
+
+def _queue(chosen: ChosenLog) -> PolledQueue:
+    """The queue, which is not asked again if Slurm is not there, or did not answer."""
+    queue = PolledQueue()
+    return queue if chosen.jobs is not None else queue.without_slurm()
 
 
 def _print_unstarted(chosen: ChosenLog) -> None:

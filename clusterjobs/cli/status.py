@@ -8,7 +8,7 @@ import re
 import click
 
 from clusterjobs.console import completed_by, print_json, printable, show_problems
-from clusterjobs.errors import InputError
+from clusterjobs.errors import InputError, one_problem
 from clusterjobs.runs.status.report import Report, Wanted, make_report, metric_pattern
 from clusterjobs.runs.status.report import watch as redraw
 
@@ -74,14 +74,24 @@ def status(
         _pattern(metric),
     )
     if watch:
-        redraw(lambda: _checked(wanted), watch)
+        redraw(lambda: _answered(wanted), watch)
         return
     if not as_json:
         _show(_checked(wanted))
         return
     report = make_report(wanted)
     show_problems(report.problems)
+    if report.queue.silence:
+        click.echo(printable(report.queue.silence), err=True)
     print_json(report.data())
+
+
+def _answered(wanted: Wanted) -> Report:
+    """Raises InputError if Slurm does not answer: a look with unknown states is no news."""
+    report = _checked(wanted)
+    if report.queue.silence:
+        raise one_problem(report.queue.silence)
+    return report
 
 
 def _checked(wanted: Wanted) -> Report:

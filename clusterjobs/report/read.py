@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn
 import click
 
 from clusterjobs.errors import InputError, one_problem
+from clusterjobs.files import open_or_wait
 from clusterjobs.frameworks.base import Shape
 from clusterjobs.plugins import PlannedJob, Reader, Unknown
 from clusterjobs.report.exports import run_data
@@ -297,7 +298,7 @@ def blocks_of(path: pathlib.Path | None) -> Iterator[bytes]:
         if path is None:
             yield from _blocks(sys.stdin.buffer)
             return
-        with path.open("rb") as file:
+        with open_or_wait(path) as file:
             yield from _blocks(file)
     except OSError as error:
         raise one_problem(f"cannot read {path or 'it'}: {error.strerror or error}") from None

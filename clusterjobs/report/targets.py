@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from clusterjobs.console import say_on_stderr
 from clusterjobs.errors import InputError, one_problem
 from clusterjobs.plugins import named_here
 from clusterjobs.report.compare import first_names
@@ -17,7 +18,7 @@ from clusterjobs.runs.find_specs import find_specs
 from clusterjobs.runs.jobs.find import spec_jobs
 from clusterjobs.runs.jobs.folders import digest_of, job_folders, point_folders, point_jobs
 from clusterjobs.runs.jobs.states import SweepJobs, sweep_jobs
-from clusterjobs.slurm.queue import known_jobs
+from clusterjobs.slurm.queue import jobs_if_known
 
 STANDARD_INPUT = "-"
 _SPECS = (".yaml", ".yml")
@@ -82,7 +83,7 @@ def _of_spec(spec: pathlib.Path, ids: Sequence[str], notes: list[str]) -> Iterat
     if sweep:
         yield from _of_sweep(spec, sweep, ids, notes)
         return
-    found = spec_jobs(spec, known_jobs())
+    found = spec_jobs(spec, jobs_if_known(say_on_stderr))
     started = [one for one, folder in found.folders.items() if (folder / _LOG).exists()]
     for job_id in ids or started[-1:] or [found.chosen(None)]:
         folder = found.folders[found.chosen(job_id)]
@@ -142,7 +143,7 @@ def _of_path(path: pathlib.Path) -> Iterator[Target]:
 
 def _of_job(job_id: str) -> Target:
     """A job whose spec was not named: the spec is looked for here and where it was submitted."""
-    jobs = known_jobs() or ()
+    jobs = jobs_if_known(say_on_stderr) or ()
     submitted = [job.workdir for job in jobs if job.job_id == job_id and job.workdir]
     bases = [pathlib.Path(), *map(pathlib.Path, submitted)]
     for base in bases:

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from clusterjobs.console import say_on_stderr
 from clusterjobs.errors import one_problem
 from clusterjobs.files import open_regular
 from clusterjobs.plugins import named_here
 from clusterjobs.runs.jobs.folders import digest_of, point_folders, point_jobs
 from clusterjobs.runs.jobs.records import read_folder
 from clusterjobs.runs.spec_files import SpecFiles
-from clusterjobs.runs.status.job import ask_queue
+from clusterjobs.runs.status.job import Queue, ask_queue
 from clusterjobs.runs.status.sweep import SweepData, folder_sweep, is_sweep_folder, spec_sweep
 
 RESULT = "result.json"
@@ -157,12 +158,20 @@ def sweep_of(spec: pathlib.Path) -> SweepData:
         if not is_sweep_folder(folder):
             hint = "name the spec, or the folder of a sweep: /fsx/logs/lr-width"
             raise one_problem(f"{spec} is no folder of a sweep", hint=hint)
-        return folder_sweep(folder).with_states(ask_queue())
+        return folder_sweep(folder).with_states(_queue())
     points = SpecFiles(spec).load_points()
     if points[0].spec.sweep is None:
         hint = f"only the points of a sweep have results: see clusterjobs status {spec}"
         raise one_problem(f"{spec} has no sweep", hint=hint)
-    return spec_sweep(spec, points).with_states(ask_queue())
+    return spec_sweep(spec, points).with_states(_queue())
+
+
+def _queue() -> Queue:
+    """Which points still run; if Slurm does not answer, a message says so."""
+    queue = ask_queue()
+    if queue.silence:
+        say_on_stderr(queue.silence)
+    return queue
 
 
 def rows_of(sweep: SweepData) -> list[Row]:

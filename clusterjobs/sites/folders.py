@@ -214,6 +214,11 @@ def read_bytes(path: pathlib.Path, most: int) -> bytes:
     try:
         if path == STDIN:
             return _read_once(sys.stdin.buffer, most)
+        if path.is_fifo():
+            from clusterjobs.files import open_or_wait  # most specs are files
+
+            with open_or_wait(path) as file:
+                return file.read(most)
         with path.open("rb") as file:
             return file.read(most)
     except FileNotFoundError:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import signal
 import subprocess
+import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from clusterjobs.errors import InputError, Problem, one_problem
@@ -134,6 +136,22 @@ class SlurmError(InputError):
     """Slurm's controller does not answer, or with an error."""
 
 
+PATIENCE = 10.0  # seconds, for commands that can answer without Slurm
+
+
+def jobs_if_known(say: Callable[[str], None]) -> tuple[Queued, ...] | None:
+    """The jobs that Slurm knows; None without Slurm, and if it does not answer soon.
+
+    For commands that then show what the jobs have recorded; `say` prints what is not known.
+    """
+    try:
+        return known_jobs(PATIENCE)
+    except SlurmError as error:
+        what = "; ".join(one.what for one in error.problems)
+        say(f"{what}: only what the jobs have recorded is known, not which of them still run")
+        return None
+
+
 def _squeue(columns: Iterable[str], patience: float | None) -> list[list[str]] | None:
     """squeue's rows, one for each task of an array; None without Slurm.
 
@@ -153,16 +171,25 @@ def _squeue(columns: Iterable[str], patience: float | None) -> list[list[str]] |
     environment = {k: v for k, v in os.environ.items() if not k.startswith("SQUEUE_")}
     environment["SLURM_TIME_FORMAT"] = "standard"
     try:
-        done = subprocess.run(
-            asked, env=environment, capture_output=True, check=False, timeout=patience
+        process = subprocess.Popen(
+            asked, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
     except FileNotFoundError:
         return None
-    except subprocess.TimeoutExpired:
-        raise _refused("squeue", f"Slurm does not answer in {patience:.0f} s") from None
-    if done.returncode:
-        raise _refused("squeue", done.stderr.decode(errors="replace"))
-    before, *rows = done.stdout.decode(errors="replace").split(row_mark)
+    with process:
+        clock = threading.Timer(patience, process.kill) if patience else None
+        if clock:
+            clock.start()
+        try:
+            stdout, stderr = process.communicate()
+        finally:
+            if clock:
+                clock.cancel()
+    if patience and process.returncode == -signal.SIGKILL:
+        raise _refused("squeue", f"Slurm does not answer in {patience:.0f} s")
+    if process.returncode:
+        raise _refused("squeue", stderr.decode(errors="replace"))
+    before, *rows = stdout.decode(errors="replace").split(row_mark)
     cells = [row.removesuffix("\n").split(mark) for row in rows]
     strange = [line for line in before.split("\n") if line and not line.startswith(_CLUSTER)]
     if strange or any(len(row) != len(_COLUMNS) or not row[_USER].isdecimal() for row in cells):

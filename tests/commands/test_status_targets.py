@@ -122,7 +122,7 @@ def test_a_task_is_found_by_the_id_that_it_had_before_its_start(
 
 
 def test_json_of_nothing_is_json(clusterjobs: Callable[..., Any], specs: pathlib.Path) -> None:
-    nothing = {"slurm": True, "jobs": [], "sweeps": [], "problems": []}
+    nothing = {"slurm": True, "slurm_problem": "", "jobs": [], "sweeps": [], "problems": []}
     done = clusterjobs("status", "--json")
     assert (done.code, json.loads(done.out)) == (0, nothing)
     done = clusterjobs("status")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pathlib
 import re
 import time
@@ -37,11 +38,16 @@ class PolledQueue:
         self._asked: float | None = None
         self._said = ""
 
+    def without_slurm(self) -> PolledQueue:
+        """The same, which knows no job."""
+        self._jobs, self._asked = None, math.inf
+        return self
+
     def jobs(self, now: bool = False) -> tuple[Queued, ...] | None:
         """All jobs that Slurm knows; None without Slurm. `now`: call squeue at once."""
         while self._asked is None and not self._ask():
             time.sleep(_FIRST)
-        if now or self._is_old():
+        if self._jobs is not None and (now or self._is_old()):
             self._ask()
         return self._jobs
 
@@ -156,6 +162,9 @@ class LogPrinter:
         Raises InputError if it had no line of the rank.
         """
         self.print_new()
+        if self._file.is_gone:
+            what = f"there is no {self.path}: it was renamed or removed, or never written"
+            raise one_problem(what, hint="the job may have written more to a renamed file")
         if self.rank and self.choice:
             self._print(self.rank.rest())
             if not self.rank.found:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from clusterjobs.console import printable, table
+from clusterjobs.console import printable, say_on_stderr, table
 from clusterjobs.errors import InputError, Problem, nearest, one_problem
 from clusterjobs.runs.jobs.find import logs_folder, spec_jobs
 from clusterjobs.runs.jobs.folders import digest_of, point_folders, point_jobs
@@ -23,7 +23,7 @@ from clusterjobs.runs.jobs.states import (
     sweep_jobs,
 )
 from clusterjobs.runs.jobs.unstarted import Unstarted
-from clusterjobs.slurm.queue import Queued, by_id, known_jobs
+from clusterjobs.slurm.queue import Queued, by_id, jobs_if_known
 
 # ------------------------------------------------------------------ point patterns
 # Finds the points of a sweep for `3,7-9`, a name, or a pattern such as `*lr=3e-4*`.
@@ -314,7 +314,7 @@ def chosen_log(spec: pathlib.Path, which: str | None) -> ChosenLog:
     Without `which`, the log of the newest job; an error for a sweep with several points.
     """
     loaded, sweep = sweep_jobs(spec)
-    per_node, jobs = loaded.spec.ranks_per_node, known_jobs()
+    per_node, jobs = loaded.spec.ranks_per_node, jobs_if_known(say_on_stderr)
     if sweep:
         job_id, base = _log_of_sweep(sweep, which, sweep.states(jobs))
         owns = sweep.ownership()

@@ -31,7 +31,7 @@ from clusterjobs.runs.status.log_end import (
     read_log_end,
 )
 from clusterjobs.slurm.jobs import in_words
-from clusterjobs.slurm.queue import WAITING, Queued, by_id, known_jobs
+from clusterjobs.slurm.queue import WAITING, Queued, by_id, jobs_if_known
 
 # ------------------------------------------------------------------ queue
 # The jobs that Slurm knows, from one call of squeue, as `status` needs them.
@@ -39,10 +39,11 @@ from clusterjobs.slurm.queue import WAITING, Queued, by_id, known_jobs
 
 class Queue(NamedTuple):
     """`queued`: the jobs that have not ended, by id; None without Slurm. `ended`: those that Slurm
-    still remembers."""
+    still remembers. `silence`: why Slurm has not answered, "" if it has, or is not there."""
 
     queued: Mapping[str, Queued] | None
     ended: tuple[Queued, ...]
+    silence: str = ""
 
     @property
     def known(self) -> tuple[Queued, ...] | None:
@@ -63,9 +64,10 @@ class Queue(NamedTuple):
 
 def ask_queue() -> Queue:
     """One call of squeue."""
-    jobs = known_jobs()
+    silence: list[str] = []
+    jobs = jobs_if_known(silence.append)
     if jobs is None:
-        return Queue(None, ())
+        return Queue(None, (), "".join(silence))
     return Queue(
         by_id(job for job in jobs if not job.has_ended),
         tuple(job for job in jobs if job.has_ended),

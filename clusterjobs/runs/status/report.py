@@ -123,6 +123,7 @@ class Report:
                 }
                 for sweep in self.sweeps
             ],
+            "slurm_problem": self.queue.silence,
             "problems": [problem_data(problem) for problem in self.problems],
         }
 
@@ -135,7 +136,9 @@ class Report:
 
     def notes(self) -> Iterator[str]:
         """Notes for the reader."""
-        if self.queue.queued is None:
+        if self.queue.silence:
+            yield self.queue.silence
+        elif self.queue.queued is None:
             yield "there is no Slurm here: showing only what the jobs have recorded"
         for job in self.jobs:
             for file in job["cut"]:
@@ -218,6 +221,8 @@ def metric_pattern(text: str) -> re.Pattern[str]:
 
 
 def _mine(finder: Finder, queue: Queue) -> list[Group]:
+    if queue.silence:
+        raise one_problem(queue.silence)
     if queue.queued is None:
         hint = "name a spec, a folder with specs, or a `logs` folder: clusterjobs status exp.yaml"
         raise one_problem("there is no Slurm here, so your jobs are not known", hint=hint)
