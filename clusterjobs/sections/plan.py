@@ -338,7 +338,8 @@ class Step(NamedTuple):
 
     `name`: in the log; "" for a plain command, which the script runs without a message. `inside`:
     in the job's container. `launcher`: what starts the ranks. `srun_options`: those of a step per
-    rank. `timeout_seconds`, `min_bus_bandwidth` (GB/s): 0 for none.
+    rank. `timeout_seconds`, `min_bus_bandwidth` (GB/s): 0 for none. `creates`: the step is left
+    out if this path is there.
     """
 
     words: tuple[Value, ...]
@@ -350,6 +351,7 @@ class Step(NamedTuple):
     once: bool = False
     timeout_seconds: int = 0
     min_bus_bandwidth: int = 0
+    creates: Value = ""
 
 
 class Steps(NamedTuple):

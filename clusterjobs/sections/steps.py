@@ -24,7 +24,7 @@ from clusterjobs.slurm.options import Directive
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.steps import Step as WrittenStep
 from clusterjobs.spec.keys.steps import Steps as WrittenSteps
-from clusterjobs.text import Value, file_name, joined, show
+from clusterjobs.text import Value, expanding, file_name, joined, show
 from clusterjobs.yaml.document import Path
 
 # ------------------------------------------------------------------ checks
@@ -42,6 +42,9 @@ def check_steps(context: Context) -> None:
         _check_container(context, key, path, step)
         _check_srun(context, key, path, step)
         _check_sizes(context, path, step)
+        if step.creates and step.per == "node":
+            what = "only the first node looks whether it is there"
+            context.problem((*path, "creates"), what, "per: job, and a folder that all nodes share")
 
 
 def _steps(spec: Experiment) -> Iterator[_Placed]:
@@ -52,6 +55,7 @@ def _steps(spec: Experiment) -> Iterator[_Placed]:
 
 # Key of a step -> (the only list that may have it, what it is for).
 _ONLY = {
+    "creates": ("before", "what the training needs is made before it"),
     "once": ("before", "only a step before the training runs again after a restart"),
     "min_bus_bandwidth": ("before", "it stops the job before the training"),
     "when": ("after", "only a step after the training depends on how that has ended"),
@@ -231,6 +235,7 @@ def _step(context: Context, written: WrittenStep) -> Step:
         written.once,
         seconds,
         written.min_bus_bandwidth or 0,
+        expanding(written.creates or ""),
     )
 
 
@@ -313,6 +318,7 @@ def render(rendering: Rendering) -> dict[str, Any]:
         "has_ranks": any(one.launcher for one in named),
         "has_limits": any(one.timeout_seconds for one in named),
         "has_once": any(one.once for one in named),
+        "has_creates": any(one.creates for one in named),
         "has_bandwidth": any(one.min_bus_bandwidth for one in named),
         "has_always": bool(steps.always),
     }
@@ -357,6 +363,7 @@ def _step_text(step: Step, plan: Plan, number: int = 0) -> dict[str, Any]:
         "is_inside": step.inside,
         "name": shell.quote(step.name),
         "once": (number + 1) * step.once,
+        "creates": shell.quote(step.creates),
         "min_bus_bandwidth": step.min_bus_bandwidth,
         "reports": plan.placement.all_nodes if step.per == "node" else 1,
         "command": command_text(step.words),

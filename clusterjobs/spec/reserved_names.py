@@ -16,8 +16,8 @@ _PARAMETER_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 # fmt: off
 OF_THE_SCRIPT = frozenset((
     "alive", "all_nodes", "attempt", "background_pids", "budgets", "checks", "child",
-    "child_status", "command", "container", "container_env", "container_mounts", "decision",
-    "dropped", "during", "end", "excluded", "exit_minutes", "exit_second", "export_pid",
+    "child_status", "command", "container", "container_env", "container_mounts", "creates",
+    "decision", "dropped", "during", "end", "excluded", "exit_minutes", "exit_second", "export_pid",
     "exports", "fabric_profile", "failed", "folders", "found", "hostfile", "hosts", "inside",
     "interface", "job", "job_dir", "kept", "latest", "launcher", "launcher_options", "lifeline",
     "limit", "line", "log_before", "log_copy", "log_writer", "lowest", "min_bus_bandwidth",

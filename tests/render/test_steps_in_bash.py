@@ -156,3 +156,22 @@ def test_a_step_beside_the_time_limit_restarts_the_job(run, tmp_path: pathlib.Pa
     keys = {"before": [step(code, name="fetch")], **with_restarts(tmp_path)}
     end = run(more={"signal": signal.SIGUSR1}, **keys)
     assert (end.code, end.reasons, end.requeues) == (124, ["time_limit"], 1), end.log
+
+
+def test_a_step_is_left_out_whose_result_is_there(run, tmp_path: pathlib.Path) -> None:
+    made = tmp_path / "a b"
+    before = [step("echo x >> runs; touch 'a b'", creates="${WHERE}/a b")]
+    for _ in range(2):
+        end = run(before=before, more={"environment": {"WHERE": str(tmp_path)}})
+        assert end.code == 0, end.log
+    assert (tmp_path / "runs").read_text() == "x\n"
+    assert f"step bash is left out: there is {made}" in end.log
+    made.unlink()
+    assert run(before=before, more={"environment": {"WHERE": str(tmp_path)}}).code == 0
+    assert (tmp_path / "runs").read_text() == "x\nx\n"
+
+
+def test_a_step_that_does_not_make_its_result_fails(run, tmp_path: pathlib.Path) -> None:
+    end = run(before=[step("true", creates=str(tmp_path / "missing"))])
+    assert (end.code, end.reasons, trained(end)) == (1, ["failure"], False)
+    assert f"has not made {tmp_path}/missing" in end.log

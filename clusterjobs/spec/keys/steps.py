@@ -91,6 +91,15 @@ class Step(SpecModel):
             "true",
         ),
     ] = False
+    creates: Annotated[
+        field_types.Path | None,
+        Key(
+            "a file or folder that the step makes: it is left out if this is there (only in "
+            "`before`), and fails if this is not there afterwards",
+            "/fsx/data/tokens",
+            see="steps.md#steps-whose-result-is-there",
+        ),
+    ] = None
     when: Annotated[
         Literal["success", "always"],
         Key("`always`: at every end of the job, also after a failure (only in `after`)", "always"),

@@ -1680,6 +1680,24 @@
 
 {"name": "steps-of-a-sweep", "spec": {"file": "spec.yaml", "sha256": "bb890f8eb8f43c81e8384409f9033bd93b405c4d08d8f416180a54d4aa5ac114", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "command", "launcher": "srun", "derived": {"queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 8, "ntasks_per_node": 8, "cpus_per_task": 12, "data_parallel": 8, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}, "sweep": "steps-of-a-sweep", "point": {"name": "${point_name}", "index": ${point_index}, "values": {"args.lr": ${lr}}, "content": "${content}"}}
 
+# ======== steps-whose-result-is-there
+# prepared: 2 nodes x 8 GPUs (p4d.24xlarge), torchrun started by its own launcher
+
+#SBATCH --job-name=prepared
+#SBATCH --partition=train
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=96
+#SBATCH --gpus-per-node=8
+#SBATCH --exclusive
+#SBATCH --mem=0
+#SBATCH --propagate=NONE
+#SBATCH --output=%x-%j.out
+#SBATCH --open-mode=append
+#SBATCH --no-requeue
+
+{"name": "prepared", "spec": {"file": "spec.yaml", "sha256": "302039198c5eb9fd9b00194db9a693a4fe8aa2b46419a931049a675ea7ad38ab", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "torchrun", "content": "8e4303b1d0e36cf8", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+
 # ======== sweep-command
 # prompts: 1 node x 1 rank (c6i.xlarge), command started by srun
 

@@ -952,6 +952,38 @@ run_always() { # after each attempt, however it has ended; nothing here changes 
   run_at_the_end report 60 ./report "$lr" "$point_name"
 }
 
+# ======== steps-whose-result-is-there
+run_step() { # COMMAND...: like a training if `run_ranks` calls it, otherwise SIGTERM ends it and the job
+  local name=$step pid status
+  step='' # the next ranks are those of the training
+  if [[ -n $creates && -e $creates ]]; then
+    printf 'clusterjobs: step %s is left out: there is %s\n' "$name" "$creates"
+    return
+  fi
+  printf 'clusterjobs: step %s starts\n' "$name"
+  trap '' PIPE
+  (
+    trap - PIPE
+    [[ ${FUNCNAME[1]} == run_ranks ]] || exec "$@"
+    trap '' TERM # the ranks may be saving
+    "$@"
+  ) <&0 &
+  pid=$!
+  if [[ ${FUNCNAME[1]} == run_ranks ]]; then ranks=$pid; else child=$pid; fi
+  while status=0; wait "$pid" || status=$?; kill -0 "$pid" 2>/dev/null; do :; done
+  trap : PIPE
+  ranks='' child=''
+  [[ -n ${reason#after_failure} ]] || ask_slurm_for_reason
+  if (( status )) || [[ -n ${reason#after_failure} ]]; then
+    printf 'clusterjobs: step %s ended with exit code %s\n' "$name" "$status" >&2
+    exit "$status"
+  fi
+  if [[ -n $creates && ! -e $creates ]]; then
+    printf 'clusterjobs: step %s ended with exit code 0 and has not made %s\n' "$name" "$creates" >&2
+    exit 1
+  fi
+}
+
 # ======== sweep-command
 # ==== 8 points of the sweep prompts ===========================================================
 

@@ -2089,6 +2089,26 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   reason=completed
 }
 
+# ======== steps-whose-result-is-there
+  # ---- before the training -------------------------------------------------------------------
+  step='python3 tokenize.py' creates="${DATA:-/fsx}/tokens of prepared"
+  run_step python3 tokenize.py --out /fsx/tokens
+
+  step='python3 index.py' creates=index
+  command=(python3 index.py)
+  srun_options=(
+    --nodes=2 --ntasks=2 --ntasks-per-node=1 --label --kill-on-bad-exit=1 --wait=0
+    --cpu-bind=none --cpus-per-task=96
+  )
+  run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
+    exec torchrun --nnodes=2 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
+      --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" --no-python "$@"' \
+    node "${command[@]}"
+
+  # A command above, or the data, may have made these.
+  [[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
+
 # ======== sweep-command
   # ---- launch: srun starts one task per rank -------------------------------------------------
   command=(
