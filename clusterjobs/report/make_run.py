@@ -191,6 +191,7 @@ def make_run(log: Log, job: Job) -> Run:
             *job.notes,
             *notes,
             *left_out(log.odd),
+            *_notes_of_log(log),
             *(
                 f"The steps of attempt {attempt} would take longer than the attempt lasted: the "
                 "times in the log are not those of every step. The goodput is unknown."
@@ -217,6 +218,23 @@ def _completed(
         notes += completed.notes
         done.append(replace(part, windows=completed.windows))
     return done, derived, tuple(dict.fromkeys(notes))
+
+
+def _notes_of_log(log: Log) -> Iterator[str]:
+    """What was in the log, and is not in the numbers."""
+    engines = [one.value for one in log.records if isinstance(one, Event) and one.kind == "engines"]
+    if engines and engines[-1]:
+        yield (
+            f"The program trains {integer(int(engines[-1]))} models, each with an engine of its "
+            "own: skipped steps, learning rate and memory are those of the first one."
+        )
+    if log.dropped:
+        yield f"{counted(log.dropped, 'damaged line')} of the log dropped."
+    if log.unused and log.format:
+        yield (
+            f"{counted(log.unused, 'line')} with values but no step were not used, first line "
+            f"{integer(log.unused_line)}."
+        )
 
 
 def _attempts(kept: Sequence[Kept], steady: Steady, job: Job) -> tuple[AttemptPart, ...]:

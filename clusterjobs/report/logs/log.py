@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from clusterjobs.report.logs.bounds import MOST_STEPS, Bounds
@@ -18,6 +20,7 @@ _SAMPLE_BYTES = 32 << 20
 _START = 1 << 18  # bytes in which unknown lines are counted
 _NEAR = 8  # records before, among which the step of a further line is searched for
 _RECENT = 1000  # records that are not thinned yet
+_VALUE = re.compile(r"(?i)(?:loss|iteration|step|time|per_sec|/s(?:ec)?)\W{1,4}\d")
 _STARTS = ("attempt", "resumed", "end")  # events after which a step is done again
 _SILENT = 256  # windows of other ranks after which a rank counts as gone
 
@@ -45,9 +48,11 @@ class LogReader:
         self._sample: list[tuple[Format, Window | Event, bytes]] = []
         self._start = bytearray()  # of the log, for the message that no step was found
         self._dropped = 0
+        self._unused = self._unused_line = 0
         self._resumed: tuple[int | None, int | None] = None, None  # the last load: step and rank
         self._ranks = RankTimes()
-        self._printers = {form: _Printer() for form in formats}  # whose lines count
+        # Whose lines count, of each kind of line: some may be labelled, and others not.
+        self._printers: defaultdict[tuple[Format, frozenset[str]], _Printer] = defaultdict(_Printer)
         self._near: Window | None = None  # of a further format, for the next step of the first one
         self._guessed: frozenset[str] = frozenset()  # values of the last step that are of `_near`
 
@@ -80,18 +85,25 @@ class LogReader:
             self._ranks.slow(),
             self._bounds.found(),
             span(self._first, self._last),
+            self._unused,
+            self._unused_line,
         )
 
     def _read(self, line: Line, raw: bytes) -> None:
+        has_found = False
         for form in self._readers:
             if any(hint in line.text for hint in form.hints):
                 records = [
                     one for one in self._records(form, line) if not self._is_known(one, line.rank)
                 ]
+                has_found = has_found or bool(records)
                 for record in records:
                     if isinstance(record, Event) and record.kind in _STARTS:
                         self._release(raw)
                     self._take(form, record, raw)
+        if not has_found and _VALUE.search(line.text):
+            self._unused += 1
+            self._unused_line = self._unused_line or self._finder.number
         if not self._is_chosen and (
             len(self._sample) >= _SAMPLE or self._finder.size >= _SAMPLE_BYTES
         ):
@@ -170,7 +182,7 @@ class LogReader:
     def _add(self, form: Format, record: Window | Event) -> None:
         if isinstance(record, Window):
             self._ranks.add(record)
-            if not self._printers[form].prints(record):
+            if not self._printers[form, frozenset(record.values)].prints(record):
                 self._raise_memory(record)
                 return
             if self._completes(form, record):

@@ -68,6 +68,7 @@ EventKind = Literal[
     "saved",  # took `value` seconds, if the log says so
     "validation",
     "length",  # the training is for `value` steps
+    "engines",  # the program trains `value` models, each with an engine
     "arguments",  # settings that the program prints, in `settings`
     "end",  # of an attempt, after `value` seconds; `settings` has the reason
 ]
@@ -113,7 +114,8 @@ class Log(NamedTuple):
     `format`: its name, "" if no line was understood. `lines` and `bytes` that were read; `dropped`:
     lines that look like the format's, but are damaged; `unknown`: the most frequent other lines.
     `odd`: values that were left out, since nothing that is measured has them. `span`: seconds
-    between the time stamps of the first and the last line with a step, if they have any.
+    between the time stamps of the first and the last line with a step, if they have any. `unused`:
+    lines that have values but no step, and the number of the first one.
     `slow_ranks`: those that were slower than the others, if the log has lines of all of them.
     """
 
@@ -126,3 +128,5 @@ class Log(NamedTuple):
     slow_ranks: tuple[SlowRank, ...] = ()
     odd: tuple[Odd, ...] = ()
     span: float | None = None
+    unused: int = 0
+    unused_line: int = 0

@@ -83,6 +83,37 @@ def test_steps_of_mlperf_follow_from_samples_and_batch() -> None:
     assert windows(lines) == [(10, {"loss": 3, "batch": 32})]
 
 
+BLOCK = ':::MLLOG {{"time_ms": {}, "key": "block_{}", "metadata": {}}}\n'
+SIZES = (
+    ':::MLLOG {"key": "global_batch_size", "value": 512}\n'
+    ':::MLLOG {"key": "max_sequence_length", "value": 2048}\n'
+)
+
+
+def test_tokens_that_mlperf_counts_are_no_steps() -> None:
+    """A block of 12 steps in 60 s, then 10 s of evaluation."""
+    block, text = 12 * 512 * 2048, SIZES
+    for number in range(3):
+        counts = f'{{"first_epoch_num": {number * block}, "epoch_count": {block}}}'
+        begin = 1_700_000_000_000 + 70_000 * number
+        text += BLOCK.format(begin, "start", counts) + BLOCK.format(begin + 60_000, "stop", counts)
+    found = windows(text)
+    assert [step for step, _ in found] == [12, 24, 36]
+    assert {values["seconds"] for _, values in found} == {5}
+
+
+@pytest.mark.parametrize(("unit", "last"), [(1, 300), (512, 300), (0.01, 300)])
+def test_the_speed_says_what_mlperf_counts(unit: float, last: int) -> None:
+    """100 steps of 512 samples in 10 s; an epoch has 51,200 samples."""
+    text = SIZES + ':::MLLOG {"key": "train_samples", "value": 51200}\n'
+    for number in range(4):
+        text += (
+            f':::MLLOG {{"time_ms": {1_700_000_000_000 + 10_000 * number}, "key": "tracked_stats", '
+            f'"value": {{"throughput": 5120}}, "metadata": {{"step": {100 * unit * number}}}}}\n'
+        )
+    assert windows(text)[-1][0] == last
+
+
 def test_litgpt_has_no_time_of_a_step_that_accumulates() -> None:
     line = (
         "Epoch 1 | iter 128 step 16 | loss train: 2.310, val: n/a | iter time: 512.30 ms (step)\n"

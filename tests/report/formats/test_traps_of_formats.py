@@ -173,6 +173,48 @@ def test_the_bar_of_horovods_imagenet_example_counts_epochs_from_one() -> None:
     ]
 
 
+def test_of_two_engines_the_first_one_counts_and_has_no_speed() -> None:
+    """RLHF trains an actor and a critic: each prints its step, one after the other."""
+    text = "".join(
+        STEP.format(step).replace("skipped=0", f"skipped={7 * number}")
+        + TIMER.format(step, 85.0 + number, 90.0, 1)
+        for step in (10, 20, 30)
+        for number in (0, 1)
+    )
+    found = windows(text)
+    assert [one.step for one in found] == [10, 20, 30]
+    assert sum(one.values["skipped"] for one in found) == 0
+    assert [one.values.get("samples_per_second") for one in found] == [85, None, None]
+    assert ("engines", None) in events(text)
+
+
+def test_deepspeed_chat_times_a_step_of_both_engines() -> None:
+    line = (
+        "|E2E latency=3.75s |Gather latency=0.00s (0.00%) |Generate time=2.43s (66.49%) |Training "
+        "time=1.00s (27.44%) |Others=0.22 (6.07%)|CurSamplesPerSec=16.5 |AvgSamplesPerSec=16.25\n"
+        "epoch: 0|step: {}|ppo_ep: 1|act_loss: 0.25|cri_loss: 0.5|unsuper_loss: 0.0\n"
+    )
+    text = "".join(line.format(step) for step in range(9))
+    text += STEP.format(10) + TIMER.format(10, 85.0, 85.0, 1) + STEP.format(10) + line.format(9)
+    found = windows(text)
+    assert [one.step for one in found] == [*range(1, 11)]
+    assert {one.values["samples_per_second"] for one in found} == {16.5}
+    assert found[-1].values["loss"] == 0.25
+
+
+def test_lines_with_and_without_a_label_are_kept() -> None:
+    timers = "0: time (ms) | forward-compute: 94.85 | backward-compute: 200.54 |\n"
+    found = windows("".join(ITERATION.format(step) + timers for step in range(10, 5000, 10)))
+    assert [one.step for one in found] == [*range(10, 5000, 10)]
+    for one in found:
+        assert {"loss", "forward_seconds"} <= one.values.keys()
+
+
+def test_lines_with_values_that_are_not_used_are_counted() -> None:
+    log = read("step 1 loss 2.5\n" + "loss 2.5\n" * 3 + "step 2 loss 2.5\nsaved 7 files\n")
+    assert (log.unused, log.unused_line) == (3, 2)
+
+
 FIELDS = (
     *("consumed samples", "elapsed time per iteration (ms)", "lm loss", "loss scale", "TFLOPs"),
     *("grad norm", "global batch size", "samples per second", "number of skipped iterations"),

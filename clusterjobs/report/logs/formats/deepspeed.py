@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterable
 
 from clusterjobs.report.logs.records import Event, EventKind, Quantity, Window
@@ -25,6 +26,11 @@ _PIPELINE = re.compile(
     r"samples/sec: (?P<samples_per_second>[\d.]+)"
 )
 _IN_PIPELINE: tuple[Quantity, ...] = ("loss", "seconds", "samples_per_second")
+# DeepSpeed-Chat trains an actor and a critic, each with an engine, and times both together:
+#     |E2E latency=3.66s |Gather latency=... |CurSamplesPerSec=17.48 |AvgSamplesPerSec=16.9
+#     epoch: 0|step: 6|ppo_ep: 1|act_loss: -0.048|cri_loss: 0.026|unsuper_loss: 0.0
+_BOTH = re.compile(r"\|E2E latency=([\d.]{1,20})s .{0,300}\|CurSamplesPerSec=([\d.]{1,20})")
+_STEP_OF_BOTH = re.compile(r"\bstep: (\d{1,15})\|ppo_ep: \d+\|act_loss: ([-+\d.einfa]{1,30})")
 _PARTS = re.compile(r"\b(fwd|bwd)_microstep: (\d[\d.]*)")
 _PART_NAMES: dict[str, Quantity] = {"fwd": "forward_seconds", "bwd": "backward_seconds"}
 _NOT_TIMED = 2  # steps at the start of a process
@@ -49,26 +55,57 @@ class _Timer:
         return count + self._ahead, rate
 
 
+class _Engines:
+    """Lines of one kind, of one rank: several engines print each step one after the other."""
+
+    def __init__(self) -> None:
+        self._step = -1
+        self._place = 0
+
+    def place(self, step: int) -> int:
+        """Which of the engines prints this line: 0 for the first."""
+        self._place = self._place + 1 if step == self._step else 0
+        self._step = step
+        return self._place
+
+
 class DeepSpeed:
-    """One log. `skipped` in a line is the number since the start."""
+    """One log. `skipped` in a line is the number since the start.
+
+    Of several engines in one program, the first one counts, and no speed: a step takes the time of
+    all of them.
+    """
 
     name = "deepspeed"
-    hints = ("SamplesPerSec=", "skipped=", "iter time (s)", "fwd_microstep")
+    hints = ("SamplesPerSec=", "skipped=", "iter time (s)", "fwd_microstep", "|ppo_ep: ")
 
     def __init__(self) -> None:
         self._skipped = 0
         self._last = 0
         self._timer = _Timer()
+        self._engines: defaultdict[tuple[str, int | None], _Engines] = defaultdict(_Engines)
+        self._most = 1  # engines
+        self._both: dict[Quantity, float] = {}  # of the step whose line follows
 
     def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:
+        yield from self._of_all_engines(line, rank)
         for found in _TIMER.finditer(line):
+            if self._engines["timer", rank].place(int(found["step"])):
+                continue
             count, mean, rate = int(found["step"]), float(found["mean"]), float(found["rate"])
             step, rate = self._timer.read(count, mean, rate)
-            values: dict[Quantity, float] = {"samples_per_second": rate}
+            values: dict[Quantity, float] = {}
+            if self._most == 1:
+                values["samples_per_second"] = rate
             if found["memory"]:
                 values["memory_gib"] = float(found["memory"])
             yield self._window(step, values, rank)
         for found in _STEP.finditer(line):
+            if place := self._engines["step", rank].place(int(found["step"])):
+                if place >= self._most:
+                    self._most = place + 1
+                    yield Event("engines", value=self._most)
+                continue
             skipped = int(found["skipped"])
             values = {"skipped": max(0, skipped - self._skipped)}
             self._skipped = skipped
@@ -82,6 +119,15 @@ class DeepSpeed:
         parts = {_PART_NAMES[name]: float(ms) / 1e3 for name, ms in _PARTS.findall(line)}
         if parts and self._last:
             yield Window(self._last, parts, None, rank)
+
+    def _of_all_engines(self, line: str, rank: int | None) -> Iterable[Window]:
+        """What DeepSpeed-Chat says of a step of both engines, which counts from 0."""
+        if found := _BOTH.search(line):
+            self._most = max(2, self._most)
+            self._both = {"seconds": float(found[1]), "samples_per_second": float(found[2])}
+        if found := _STEP_OF_BOTH.search(line):
+            values, self._both = {**self._both, "loss": float(found[2])}, {}
+            yield self._window(int(found[1]) + 1, values, rank)
 
     def _window(self, step: int, values: dict[Quantity, float], rank: int | None) -> Window:
         self._last = step

@@ -111,7 +111,7 @@ _SAME = frozenset(
         *("group0", "decoupledadamw", "adamw", "adam", "gpu", "peak", "reserved", "this"),
     )
 )
-_NOT_STEPS = frozenset(
+_NOT_STEPS = OTHER | frozenset(
     (
         *("max", "total", "warmup", "save", "saved", "saving", "log", "logging", "accumulation"),
         *(

@@ -230,15 +230,19 @@ class General:
         if found.is_other:
             self._above.pop(rank, None)
             return
-        self._above[rank] = number, 0
         values = _values(found.values, texts)
-        if not values:
+        is_step = found.is_timed or "loss" in values or "time" in values
+        if is_step or line.startswith("["):
+            self._above[rank] = number, 0
+        else:
+            self._above.pop(rank, None)
+        if not is_step:
             return
         if not found.is_timed and (time := stamp_of(line)) is not None:
             values["time"] = time
         yield Window(number, values, None, rank)
         length = found.length or _whole(texts[found.length_at] if found.length_at >= 0 else "")
-        if length not in (0, self._length) and found.epoch < 0:
+        if length > 0 and length != self._length and found.epoch < 0:
             self._length = length
             yield Event("length", value=length)
         if found.is_clear and found.is_timed and not found.others and found.length_at < 0:
