@@ -89,6 +89,7 @@ class Case(NamedTuple):
 
     def update(self, expected: str) -> Case:
         """Write the expected text into the file, and return the case as it is read from there."""
+        assert "internal error" not in expected, expected
         with self.path.open("r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)  # the processes of pytest-xdist write to the same file
             text = file.read().decode()

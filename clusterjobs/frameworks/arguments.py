@@ -14,6 +14,8 @@ from clusterjobs.yaml.document import Path
 
 _COMMAND_LINE = re.compile(r"(\S*/)?(python[\d.]*|bash|sh|torchrun|deepspeed|srun)\s|\S+\.py\s+-")
 
+_OF_A_SHELL = (".sh", ".bash", ".sbatch", ".slurm")
+
 
 def script_of(spec: Experiment, diagnostics: Diagnostics) -> Value | None:
     """The spec's script, without which a Python framework has nothing to run."""
@@ -30,6 +32,13 @@ def script_of(spec: Experiment, diagnostics: Diagnostics) -> Value | None:
             ("script",),
             "script is a file, and not a command line",
             "write script: train.py, and its arguments under args",
+        )
+    elif show(spec.script).endswith(_OF_A_SHELL):
+        diagnostics.problem(
+            ("script",),
+            f"{spec.framework} starts a Python script, and this is one of a shell",
+            f"name the Python script, or write framework: command, command: [bash, "
+            f"{show(spec.script)}], ranks_per_node: 1",
         )
     return spec.script and expanding(spec.script)
 

@@ -88,7 +88,7 @@ def existing(name: str) -> Lab:
     if not this.folder.path.is_dir():
         known = ", ".join(labs())
         hint = f"your labs: {known}" if known else "you have no labs"
-        raise one_problem(f"there is no lab {name}", hint=hint)
+        raise one_problem(f"there is no lab named {name}", hint=hint)
     return this
 
 

@@ -108,6 +108,15 @@ def search_path(value: Any) -> Value:
     return text
 
 
+def venv(value: Any) -> Value:
+    """The folder of a venv, which is added to PATH."""
+    text = search_path(value)
+    for inside in ("/bin/activate", "/bin/python", "/bin/python3", "/bin"):
+        if show(text).endswith(inside):
+            raise ValueError(f"the venv is a folder: write {show(text).removesuffix(inside)}")
+    return text
+
+
 _PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
 _VERSION = re.compile(r"\d+(?:\.[0-9A-Za-z]+)*", re.ASCII)
 
@@ -272,6 +281,7 @@ Plain = Annotated[str, BeforeValidator(plain)]
 Queue = Annotated[str, BeforeValidator(queue)]
 Path = Annotated[Value, PlainValidator(path)]
 SearchPath = Annotated[Value, PlainValidator(search_path)]
+Venv = Annotated[Value, PlainValidator(venv)]
 Interface = Annotated[str, BeforeValidator(interface)]
 Flag = Annotated[bool, BeforeValidator(flag)]
 PackageName = Annotated[str, AfterValidator(package_name)]

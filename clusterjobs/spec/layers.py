@@ -163,6 +163,7 @@ def merge(layers: Sequence[Layer], lists: Lists, problems: list[Problem]) -> Mer
 
 
 _NOTHING = object()
+_NULL_IS_A_VALUE = ("secrets",)  # `A_KEY: null` is the name of a secret
 
 
 def _merge(
@@ -181,6 +182,9 @@ def _merge(
     merged = dict(below) if isinstance(below, dict) else {}
     parts = {key: below_origin.part(key) for key in merged}
     for key, item in value.items():
+        if item is None and key in merged and path != _NULL_IS_A_VALUE:
+            del merged[key], parts[key]  # `conda: null` removes what is below
+            continue
         under = parts.get(key, below_origin)
         merged[key], parts[key] = _merge(
             merged.get(key, _NOTHING), under, item, origin.part(key), (*path, key), merging

@@ -7,7 +7,7 @@ then the models validate. Positions are kept, so that later problems can be show
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clusterjobs.diagnostics import Locator
@@ -217,8 +217,26 @@ def _spec(valid: Validated, found: Layered) -> LoadedSpec:
         found.merged.source,
         found.merged,
         found.layers,
+        notes=tuple(_typographic_quotes(found.merged.data, (), found.merged.source)),
         launcher_options=valid.launcher_options,
     )
+
+
+_QUOTES = ("“", "”", "„", "‘", "’", "«", "»")
+
+
+def _typographic_quotes(value: Any, path: Path, source: Locator) -> Iterator[Problem]:
+    """Values in quotes of a text processor, which YAML reads as part of the value."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _typographic_quotes(item, (*path, key), source)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _typographic_quotes(item, (*path, index), source)
+    elif isinstance(value, str) and value[:1] in _QUOTES and value[-1:] in _QUOTES:
+        what = f"the quotes of {value} are part of the value"
+        hint = "write the straight quotes that YAML and shells read"
+        yield Problem(what, source.locate(path), dotted(path), hint, warning=True)
 
 
 class _Read:
@@ -314,7 +332,7 @@ class _Read:
         packed = (sweep.per_node or 1) > 1
         data = with_own_folders(data, found.merged.source, notes, packed=packed)
         loaded = self._validated(found, data, sweep, needs_rest)
-        return loaded._replace(point=point, notes=tuple(notes))
+        return loaded._replace(point=point, notes=(*loaded.notes, *notes))
 
     def _with(self, settings: Sequence[Setting]) -> Layered:
         """The layers with a point's settings, which may decide whose defaults apply."""

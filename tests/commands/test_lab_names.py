@@ -67,7 +67,7 @@ def test_down_of_no_lab_is_an_error_and_creates_nothing(
 ) -> None:
     done = clusterjobs("lab", "down", "--name", "nosuch", *more)
     assert (done.code, done.out) == (1, "")
-    assert done.err == "there is no lab nosuch\n   hint: your labs: alive, dead\n"
+    assert done.err == "there is no lab named nosuch\n   hint: your labs: alive, dead\n"
     assert not (labs / "nosuch").exists()
 
 

@@ -128,6 +128,21 @@ def test_mappings_merge_by_key_and_lists_and_values_replace() -> None:
     assert spec.spec.args == ("y",)
 
 
+def test_null_removes_a_key_of_a_layer_below() -> None:
+    base = {"software": {"conda": "torch", "modules": ["cuda"]}, "env": {"A": "1"}}
+    spec = loaded(
+        {"extends": "b", "software": {"conda": None}, "env": None}, bases={"b": base}
+    ).spec
+    assert spec.software.conda is None
+    assert spec.software.modules == ("cuda",)
+    assert spec.env == {}
+
+
+def test_null_of_a_key_that_no_layer_below_has_is_still_a_mistake() -> None:
+    with pytest.raises(InputError, match="the value is missing"):
+        loaded({"extends": "b", "software": {"conda": None}}, bases={"b": {"env": {"A": "1"}}})
+
+
 def test_a_base_that_two_bases_share_is_merged_once_below_both() -> None:
     bases = {
         "shared": {"env": {"A": "shared", "B": "shared"}},

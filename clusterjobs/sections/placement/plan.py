@@ -210,10 +210,13 @@ def _check_idle_gpus(context: Context) -> None:
     if context.framework.one_rank_uses_all_gpus and shape.ranks_per_node == 1:
         used = shape.gpus_per_node * placement.per_node
     if has and placement.exclusive and used < has:
+        hint = f"{key}: {has} uses them all; a rank may use several by itself"
+        if context.spec.sweep and shape.nodes == 1 and placement.per_node == 1 and used:
+            hint = f"sweep: {{per_node: {has // used}}} runs {has // used} points side by side"
         context.problem(
             (key,),
             f"idle GPUs on every node, which you pay for: {has - used} of {has}",
-            f"{key}: {has} uses them all; a rank may use several by itself",
+            hint,
             warning=True,
         )
 

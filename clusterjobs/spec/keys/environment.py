@@ -131,7 +131,7 @@ class Software(SpecModel):
     """The software environment of the job: module files first, then conda or a venv."""
 
     venv: Annotated[
-        field_types.SearchPath | None,
+        field_types.Venv | None,
         Key("the folder of a venv; with a container, inside it", "/fsx/venvs/torch"),
     ] = None
     conda: Annotated[

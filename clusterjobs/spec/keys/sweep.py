@@ -26,6 +26,11 @@ def _values(value: Any) -> Any:
         )
     if not isinstance(value, list):
         text = as_text(value)
+        if "(" in text:
+            raise ValueError(
+                f"expected a list of the values to try, and {text!r} is none: write them out, "
+                "[1, 2, 3]"
+            )
         shown = f"[{text}]" if 0 < len(text) <= _MAX_SHOWN else "[a, b]"
         raise ValueError(f"expected a list of the values to try: write {shown}")
     if not value:
