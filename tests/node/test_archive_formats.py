@@ -9,6 +9,7 @@ import lzma
 import os
 import pathlib
 import random
+import shutil
 import subprocess
 import tarfile
 import zipfile
@@ -158,6 +159,7 @@ def test_damages_are_named(tmp_path, modules, source) -> None:
 
 
 def test_zstd_without_its_program_says_what_to_install(tmp_path, modules, monkeypatch) -> None:
+    (tmp_path / "tar").symlink_to(shutil.which("tar") or "tar")
     monkeypatch.setenv("PATH", str(tmp_path))
     said = refusal(tmp_path / "a.tar.zst", b"\x28\xb5\x2f\xfd")
     assert "this node has no program zstd: install it, or pack the archive with gzip" in said
@@ -202,6 +204,13 @@ def test_a_zip_is_known_by_its_start(tmp_path, modules, source) -> None:
     archive = pack("zip", 0, source, tmp_path)
     expected = unpack(archive, tmp_path)
     assert unpack(archive.rename(tmp_path / "a.tar.gz"), tmp_path) == expected
+
+
+def test_a_zip_with_a_name_like_a_pattern_is_checked_itself(tmp_path, modules, source) -> None:
+    archive = pack("zip", 0, source, tmp_path)
+    pattern = archive.rename(tmp_path / "a[1].zip")
+    (tmp_path / "a1.zip").write_text("no zip")
+    assert b"/link" in unpack(pattern, tmp_path)
 
 
 def tar_of(one: tarfile.TarInfo) -> bytes:
@@ -249,7 +258,8 @@ def test_permissions_obey_the_umask(tmp_path, modules) -> None:
         for name in ("a.tar", "a.zip"):
             unpack(tmp_path / name, tmp_path)
             copy = tmp_path / ".to.stage" / "copy"
-            assert [oct((copy / one).stat().st_mode & 0o7777) for one in "df"] == ["0o750"] * 2
+            modes = [oct((copy / one).stat().st_mode & 0o7777) for one in (".", "d", "f")]
+            assert modes == ["0o750"] * 3
     finally:
         os.umask(before)
 

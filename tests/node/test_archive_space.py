@@ -122,6 +122,23 @@ def test_a_sparse_file_is_unpacked_as_one(tmp_path, staged, form) -> None:
     assert (status.st_size, status.st_blocks < 100) == (64 << 20, True)
 
 
+def test_hard_links_need_no_space_of_their_own(tmp_path) -> None:
+    archive = tmp_path / "a.tar"
+    with tarfile.open(archive, "w") as file:
+        one = tarfile.TarInfo("0")
+        one.size = 1 << 20
+        file.addfile(one, io.BytesIO(bytes(one.size)))
+        for number in range(1, 9):
+            one = tarfile.TarInfo(str(number))
+            one.type, one.linkname = tarfile.LNKTYPE, "0"
+            file.addfile(one)
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    done = on_a_small_disk(disk, *command("stage.py", "--unpack", archive, disk / "to"))
+    assert done.returncode == 0, done.stdout
+    assert "complete, 9 files, 9.44 MB" in done.stdout
+
+
 @pytest.fixture
 def free(modules, monkeypatch) -> list[int]:
     """The last number is the free space, of which 100 bytes must stay free."""

@@ -81,7 +81,7 @@ def _unpack_archive(paths: StagePaths, source: str, lock: Lock) -> StagedCopy:
         state = _state_of(source)
     failure = None
     try:
-        listing = Unpacker(paths, archive, lock).unpack()
+        listing = Unpacker(paths, archive, lock).unpack(source.lower().endswith(".zip"))
     except ArchiveError as error:
         failure = SourceError("%s: %s" % (printable(source), error))
     if not is_s3 and _state_of(source) != state:  # it may still be copied there: a retry can help
@@ -107,24 +107,27 @@ class Unpacker:
             "stage %s" % printable(paths.target), self._size, lock.check_lease
         )
         self._wanted: Dict[str, int] = {}  # the size of each file; -1 for a folder or link
+        self._listed = 0  # bytes of all files of a tar, also of the holes of sparse ones
 
-    def unpack(self) -> Listing:
+    def unpack(self, is_zip: bool) -> Listing:
         """What came out: as the listing says, and with no link that leads out."""
         with open(self._archive, "rb") as file:
             start = file.read(512)
             file.seek(0)
             os.mkdir(self._copy)
-            is_zip = start.startswith(_ZIP) or self._archive.lower().endswith(".zip")
+            is_zip = is_zip or start.startswith(_ZIP)
             (self._unpack_zip if is_zip else self._unpack_tar)(file, start)
-        for folder, _, _ in os.walk(self._copy):
-            os.chmod(folder, os.stat(folder).st_mode & 0o777 | 0o700)
+        _make_readable(self._copy)
+        for folder, names, _ in os.walk(self._copy):  # the folders in it before they are listed
+            for path in (os.path.join(folder, name) for name in names):
+                if not os.path.islink(path):
+                    _make_readable(path)
         found = scan(self._copy, follow=False)
         for name, link in found.links.items():
             if link.startswith("/") or not self._is_inside(path_of(self._copy, name)):
                 raise refused(name, "is a link that leads out of the target")
         sizes = {name: row[0] for name, row in found.files.items()}
-        holes = sum(sizes.values()) - self._space.written
-        check_space(self._paths, EMPTY, max(0, holes))  # of sparse files
+        check_space(self._paths, EMPTY, max(0, self._listed - self._space.written))  # with holes
         if sizes != {name: size for name, size in self._wanted.items() if size >= 0}:
             raise ArchiveError("what was unpacked differs from the archive's listing")
         return found
@@ -140,11 +143,16 @@ class Unpacker:
         check_space(self._paths, EMPTY, max(self._size, _size_in_gzip(file, self._size)))
         kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), "")
         with tempfile.TemporaryFile() as lines:
-            packer = Program([kind, "-dc"], file, subprocess.PIPE) if kind else None
-            tar = Program(
-                [*_TAR, "-C", self._copy], subprocess.PIPE, lines, [self._lock.descriptor()]
-            )
+            programs: List[Program] = []
             try:
+                held = [self._lock.descriptor()]
+                tar = Program([*_TAR, "-C", self._copy], subprocess.PIPE, lines, held)
+                programs.append(tar)
+                packer = None
+                if kind:
+                    os.lseek(file.fileno(), 0, os.SEEK_SET)  # Python has read the start
+                    packer = Program([kind, "-dc"], file, subprocess.PIPE)
+                    programs.append(packer)
                 end = self._feed(packer.process.stdout if packer else file, file, tar)
                 code = tar.end()
                 marker = self._read_listing(lines)
@@ -154,7 +162,7 @@ class Unpacker:
                     raise not_an_archive("tar", start)
                 tar.check("", self._full)
             finally:
-                for one in filter(None, (tar, packer)):
+                for one in programs:
                     one.close()
         if marker is None:
             raise ArchiveError("is cut off: it has no end-of-archive marker of tar")
@@ -212,6 +220,8 @@ class Unpacker:
         normal = safe_name(name, kind == "d")
         if kind == "h":
             size = self._wanted.get(safe_name(other, False), 0)
+        else:
+            self._listed += size
         self._wanted[normal] = -1 if kind in "dl" else size
 
     def _full(self, why: str) -> StageError:
@@ -225,8 +235,10 @@ class Unpacker:
 
         If the node has unzip, it must find the archive whole, too: it compares more.
         """
-        words = ["unzip", "-tqq", os.path.abspath(self._archive)]
-        judge = Program(words, subprocess.DEVNULL, None) if shutil.which("unzip") else None
+        judge = None
+        if shutil.which("unzip"):  # to which the archive's own name might be a pattern
+            words = ["unzip", "-tqq", "/dev/fd/%d" % file.fileno()]
+            judge = Program(words, subprocess.DEVNULL, None, [file.fileno()])
         try:
             self._write_members(file)
         except (ArchiveError, StageError, OSError):
@@ -357,6 +369,10 @@ def safe_name(name: str, is_folder: bool) -> str:
     if not name or "\0" in name or (normal == "." and not is_folder):
         raise refused(name, "has no possible name")
     return "" if normal == "." else normal
+
+
+def _make_readable(folder: str) -> None:
+    os.chmod(folder, os.stat(folder).st_mode & 0o777 | 0o700)
 
 
 def _unescaped(text: bytes) -> str:
