@@ -14,8 +14,10 @@ from clusterjobs.errors import one_problem
 from clusterjobs.sites.folders import (
     POLICY_FILE,
     SiteFolders,
+    cluster_files,
     find_site_folders,
     is_folder,
+    read_text,
     site_rules,
     user_folder,
 )
@@ -121,18 +123,51 @@ def test(site: pathlib.Path | None, update: bool, as_json: bool) -> int:
 @policy.command(short_help="Print the settings of Slurm that enforce the rules.")
 @click.option("--slurm", is_flag=True, required=True, help="Lines of slurm.conf and sacctmgr.")
 @click.option("--cluster", metavar="NAME", help="Also the rules that are only for this cluster.")
+@click.option(
+    "--users",
+    metavar="FILE",
+    type=click.Path(path_type=pathlib.Path),
+    help="Lines USER|ACCOUNT|GROUP,GROUP. [default: what sacctmgr lists, if it is here]",
+)
 @_site
-def export(slurm: bool, cluster: str | None, site: pathlib.Path | None) -> None:  # noqa: ARG001
+def export(
+    slurm: bool,  # noqa: ARG001
+    cluster: str | None,
+    users: pathlib.Path | None,
+    site: pathlib.Path | None,
+) -> None:
     """Print Slurm's settings that enforce the rules, and which rules have none.
+
+    Rules for users, groups and accounts need the users: each gets a QOS with the limits of all
+    rules that are for this user. With --cluster, rules with patterns of queues have settings, too.
 
     \b
     Examples:
       clusterjobs policy export --slurm
       clusterjobs policy export --slurm --cluster p4d-a100 --site our-site
+      sacctmgr -nP show assoc format=user,account > users
+      clusterjobs policy export --slurm --users users
     """
-    from clusterjobs.admin.policy_settings import settings_of, slurm_lines
+    from clusterjobs.admin.policy_lines import slurm_lines
+    from clusterjobs.admin.policy_members import members_of_slurm, read_members
+    from clusterjobs.admin.policy_settings import settings_of
 
-    click.echo(slurm_lines(settings_of(site_rules(_folders(site)), cluster)), nl=False)
+    rules = site_rules(_folders(site))
+    members = read_members(read_text(users), str(users)) if users else members_of_slurm()
+    settings = settings_of(rules, cluster, members, queues_of(cluster))
+    click.echo(slurm_lines(settings), nl=False)
+
+
+def queues_of(cluster: str | None) -> tuple[str, ...]:
+    """The queues of a cluster; none if it is unknown here."""
+    from clusterjobs.clusters.source import cluster_names, is_path
+    from clusterjobs.runs.clusters import find_config_file, read_cluster_file
+
+    known = cluster_names(cluster_files(find_site_folders()))
+    if cluster is None or not (is_path(cluster) or cluster in known):
+        return ()
+    facts = read_cluster_file(find_config_file(cluster)).facts
+    return tuple(partition.name for partition in facts.partitions if partition.name)
 
 
 def _folders(site: pathlib.Path | None) -> SiteFolders:

@@ -1,28 +1,38 @@
 """Which settings of Slurm enforce the rules of a policy, and which rules have none.
 
-Source: slurm.conf(5), sacctmgr(1) and job_submit_plugins of Slurm 22.05, 24.11 and 26.05.
+Of several limits Slurm takes one, by precedence: the QOS of the partition, that of the job, the
+user's association, the account's, the cluster's. A policy takes the smallest. So limits are
+combined here, for each user, account and queue, and Slurm gets one QOS for each combination.
+
+Source: slurm.conf(5), sacctmgr(1), https://slurm.schedmd.com/resource_limits.html, and
+slurmctld 22.05, 24.11 and 26.05.
 """
 
 from __future__ import annotations
 
 import fnmatch
 import re
-import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from clusterjobs.admin.policy_members import NAME, Member
 from clusterjobs.sites.policy import Limits, Rule, Selection, SiteRule
-from clusterjobs.slurm.options import seconds_of, slurm_time
+from clusterjobs.slurm.options import seconds_of
 
-NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
 _GLOB = re.compile(r"[*?\[]")
+
+# The limits of one job, as a partition's line and a QOS know them. Slurm counts minutes.
+Amounts = dict[str, int]  # nodes, minutes, gpus, gpus_per_node, gpu_minutes
+OF_PARTITION_LINE = ("nodes", "minutes")
 
 # The key of a spec -> the settings of a partition that allow and forbid its values.
 _LISTS = {
     "sbatch.account": ("AllowAccounts", "DenyAccounts"),
     "sbatch.qos": ("AllowQos", "DenyQos"),
 }
+_PEOPLE = ("users", "groups", "accounts")
+NO_MEMBERS = "name the users with --users: Slurm's database knows no Unix groups"
 
 
 class Unenforced(NamedTuple):
@@ -33,351 +43,393 @@ class Unenforced(NamedTuple):
     reason: str
 
 
+class Combined(NamedTuple):
+    """The limits of one job that some rules give together. `closed`: no job at all."""
+
+    amounts: Amounts
+    rules: tuple[SiteRule, ...]
+    closed: bool = False
+
+
+_NOTHING = Combined({}, ())
+
+
 @dataclass
 class Settings:
-    """What to set. Limits are by name (`nodes`, `gpu_minutes` ...), the smallest of all rules."""
+    """What to set, each with the rules that it is for."""
 
-    everyone: dict[str, int] = field(default_factory=dict)
-    partitions: dict[str, dict[str, str]] = field(default_factory=dict)
-    queues: dict[str, dict[str, int]] = field(default_factory=dict)
-    users: dict[str, dict[str, int]] = field(default_factory=dict)
-    groups: dict[str, dict[str, int]] = field(default_factory=dict)
+    everyone: Combined = field(default_factory=lambda: _NOTHING)
+    queues: dict[str, Combined] = field(default_factory=dict)
+    members: dict[Member, Combined] = field(default_factory=dict)
+    cells: dict[tuple[Member, str], Combined] = field(default_factory=dict)
+    totals: dict[tuple[str, str], Combined] = field(default_factory=dict)  # ("accounts", "nlp")
+    lists: dict[str, dict[str, str]] = field(default_factory=dict)  # of partitions
+    list_rules: dict[str, list[SiteRule]] = field(default_factory=dict)
     needs_account: bool = False
     needs_time_limit: bool = False
-    origins: dict[tuple[str, str], list[SiteRule]] = field(default_factory=dict)
     unenforced: list[Unenforced] = field(default_factory=list)
 
-    def limit(self, kind: str, name: str, limits: Mapping[str, int], rule: SiteRule) -> None:
-        """Lower the limits of a queue, a user or a group; of everyone for the name ""."""
-        if not limits:
-            return
-        known = self.everyone if not name else getattr(self, kind).setdefault(name, {})
-        for key, value in limits.items():
-            known[key] = min(value, known.get(key, value))
-        self._note(kind, name, rule)
+    def partition_qos(self, queue: str) -> Amounts:
+        """What the QOS of a partition has. It has precedence, so it includes everyone's limits."""
+        of_queue = self.queues.get(queue, _NOTHING).amounts
+        own = {key: value for key, value in of_queue.items() if key not in OF_PARTITION_LINE}
+        return {
+            key: min(value, self.everyone.amounts.get(key, value)) for key, value in own.items()
+        }
 
-    def partition(self, name: str, setting: str, value: str, rule: SiteRule) -> str:
-        """Set a list of a partition; returns why this is impossible, else ""."""
-        known = self.partitions.setdefault(name, {})
-        other = {"AllowAccounts": "DenyAccounts", "DenyAccounts": "AllowAccounts"}
-        other |= {"AllowQos": "DenyQos", "DenyQos": "AllowQos"}
-        if known.get(setting, value) != value:
-            return f"partition {name} has {setting}={known[setting]} from another rule"
-        if other.get(setting) in known:
-            return f"Slurm ignores the Deny list of partition {name}, which has an Allow list"
-        known[setting] = value
-        self._note("queues", name, rule)
+
+def settings_of(
+    rules: Iterable[SiteRule],
+    cluster: str | None = None,
+    members: Sequence[Member] = (),
+    queues: Sequence[str] = (),
+) -> Settings:
+    """The settings of one cluster; rules for other clusters are left out.
+
+    `members`: all users; rules for users, groups or accounts need them. `queues`: all of the
+    cluster, if they are known.
+    """
+    return _Combination(cluster, members, queues).of(rules)
+
+
+class _Limit(NamedTuple):
+    """What one rule allows one job. `closes`: patterns of queues that it forbids."""
+
+    rule: SiteRule
+    amounts: Amounts
+    closes: tuple[str, ...] = ()
+    opens: tuple[str, ...] = ("*",)
+
+    def closed(self, queue: str) -> bool:
+        return _match(self.closes, queue) or not _match(self.opens, queue)
+
+
+class _Combination:
+    """Collects the rules of a policy, and combines those that are for the same jobs."""
+
+    def __init__(
+        self, cluster: str | None, members: Sequence[Member], queues: Sequence[str]
+    ) -> None:
+        self.cluster, self.members, self.queues = cluster, members, queues
+        self.limits: list[_Limit] = []
+        self.settings = Settings()
+        self._lists: dict[tuple[str, str], list[tuple[str, set[str]]]] = {}
+
+    def of(self, rules: Iterable[SiteRule]) -> Settings:
+        rules = list(rules)
+        named = [
+            name
+            for one in rules
+            for selection in (one.rule.when, one.rule.unless)
+            for name in (selection.queues if selection else ())
+            if NAME.fullmatch(name)
+        ]
+        self.known = bool(self.queues)
+        self.queues = tuple(dict.fromkeys([*self.queues, *named]))
+        for one in rules:
+            for part, reason in self._parts(one):
+                self.settings.unenforced.append(Unenforced(one, part, reason))
+        self._combine()
+        return self.settings
+
+    # -------------------------------------------------------------- rules, one by one
+
+    def _parts(self, one: SiteRule) -> Iterator[tuple[str, str]]:
+        """Collect a rule; yields its parts that have no setting, with the reason."""
+        rule = one.rule
+        clusters = [s.clusters for s in (rule.when, rule.unless) if s and s.clusters]
+        if clusters and not self.cluster:
+            shown = ", ".join(name for names in clusters for name in names)
+            yield "the rule", f"it is for the clusters {shown}: name one with --cluster"
+            return
+        if rule.when and not self._is_here(rule.when):
+            return
+        only_clusters = rule.unless and rule.unless.model_fields_set == {"clusters"}
+        if rule.unless and only_clusters and self._is_here(rule.unless):
+            return
+        if rule.action == "warn":
+            yield "the rule", "Slurm refuses a job or accepts it: it has no warnings"
+            return
+        if rule.limits:
+            yield from self._limits(one, rule.limits)
+        for key in rule.require:
+            if reason := self._require(key, rule):
+                yield f"require {key}", reason
+        for word, keys in (("allow", rule.allow), ("forbid", rule.forbid)):
+            for key in keys:
+                values = keys[key] if isinstance(keys, Mapping) else None
+                if reason := self._list(one, word, key, values):
+                    yield f"{word} {key}", reason
+        if rule.images:
+            yield "images", "Slurm does not know the image of a container"
+        if rule.preflight is not None:
+            yield "preflight", "the preflight is a part of the job's script"
+
+    def _is_here(self, selection: Selection) -> bool:
+        return not selection.clusters or _match(selection.clusters, self.cluster or "")
+
+    def _unfit(self, rule: Rule) -> str:
+        """Why no setting is for the jobs of this rule; "" if one may be."""
+        used = _kinds(rule)
+        if "frameworks" in used:
+            return "Slurm does not know the framework of a job"
+        if used & {*_PEOPLE} and not self.members:
+            return NO_MEMBERS
+        names = [n for s in (rule.when, rule.unless) if s for n in s.queues]
+        if any(_GLOB.search(name) for name in names) and not self.known:
+            return "Slurm takes names, not patterns: name the cluster with --cluster"
+        if rule.unless and rule.unless.queues and not self.known:
+            return "it is for all queues but some: name the cluster with --cluster"
+        return _bad_names(name for name in names if not _GLOB.search(name))
+
+    def _limits(self, one: SiteRule, limits: Limits) -> Iterator[tuple[str, str]]:
+        reason = self._unfit(one.rule)
+        seconds = seconds_of(limits.time) if limits.time else None
+        if seconds is not None and seconds < 60:
+            yield "time", "Slurm counts minutes"
+            seconds = None
+        amounts = {
+            "nodes": limits.nodes,
+            "minutes": seconds // 60 if seconds else None,
+            "gpus": limits.gpus,
+            "gpus_per_node": limits.gpus_per_node,
+            "gpu_minutes": limits.gpu_hours and int(limits.gpu_hours * 60),
+        }
+        given = {name: int(value) for name, value in amounts.items() if value is not None}
+        if given and reason:
+            yield "limits", reason
+        elif given:
+            self.limits.append(_Limit(one, given))
+        totals = {"nodes": limits.team_nodes, "gpus": limits.team_gpus}
+        total = {name: value for name, value in totals.items() if value is not None}
+        if total and (reason := self._total(one, total)):
+            yield "the total of a team", reason
+
+    def _total(self, one: SiteRule, total: Amounts) -> str:
+        """Add what all jobs of an account, a queue or the cluster may use together."""
+        used = _kinds(one.rule)
+        if one.rule.unless or used - {"accounts", "queues"} or len(used) > 1:
+            return "Slurm counts the jobs of an account, of a partition or of the cluster"
+        kind = next(iter(used), "")
+        if reason := self._unfit(one.rule) if kind == "queues" else "":
+            return reason
+        patterns = getattr(one.rule.when, kind) if kind else ("",)
+        known = self.queues if kind == "queues" else sorted({m.account for m in self.members})
+        names = [n for n in patterns if not _GLOB.search(n)]
+        names += [n for n in known if kind and _match(patterns, n) and n not in names]
+        if not names:
+            return NO_MEMBERS
+        if reason := _bad_names(name for name in names if name):
+            return reason
+        for name in names:
+            self._add_total((kind, name), one, total)
         return ""
 
-    def _note(self, kind: str, name: str, rule: SiteRule) -> None:
-        rules = self.origins.setdefault((kind if name else "", name), [])
-        if rule not in rules:
-            rules.append(rule)
+    def _add_total(self, key: tuple[str, str], one: SiteRule, total: Amounts) -> None:
+        before = self.settings.totals.get(key, _NOTHING)
+        amounts = _smallest([before.amounts, total])
+        self.settings.totals[key] = Combined(amounts, (*before.rules, one))
+
+    def _require(self, key: str, rule: Rule) -> str:
+        if key not in ("time_limit", "sbatch.account"):
+            return _no_setting(key)
+        if _kinds(rule):
+            return "the setting is for all jobs of the cluster"
+        self.settings.needs_time_limit |= key == "time_limit"
+        self.settings.needs_account |= key == "sbatch.account"
+        return ""
+
+    def _list(self, one: SiteRule, word: str, key: str, values: tuple[str, ...] | None) -> str:
+        """Add a list of a partition, or close a queue; returns why that is impossible, else ""."""
+        if key == "queue" and values:
+            return self._closed_queues(one, word, values)
+        if key not in _LISTS or values is None:
+            return _no_setting(key)
+        if _kinds(one.rule) != {"queues"}:
+            return "only a partition has such a list: add `when: {queues: [...]}`"
+        if any(_GLOB.search(value) for value in values):
+            return "Slurm takes names, not patterns: write each name"
+        if reason := self._unfit(one.rule) or _bad_names(values):
+            return reason
+        reasons = [
+            self._add_list(queue, key, word, set(values), one)
+            for queue in self.queues
+            if _applies(one.rule, queue, None)
+        ]
+        return next(filter(None, reasons), "")
+
+    def _add_list(self, queue: str, key: str, word: str, values: set[str], one: SiteRule) -> str:
+        """Slurm ignores a Deny list beside an Allow list, so the two become one."""
+        known = self._lists.setdefault((queue, key), [])
+        both = [*known, (word, values)]
+        allowed = [names for kind, names in both if kind == "allow"]
+        denied = set().union(*(names for kind, names in both if kind == "forbid"))
+        left = set.intersection(*allowed) - denied if allowed else denied
+        if not left:
+            return f"no value is left for partition {queue}: close it, State=INACTIVE"
+        known.append((word, values))
+        allow, deny = _LISTS[key]
+        found = self.settings.lists.setdefault(queue, {})
+        found.pop(deny, None)
+        found[allow if allowed else deny] = ",".join(sorted(left))
+        self._note(queue, one)
+        return ""
+
+    def _closed_queues(self, one: SiteRule, word: str, queues: tuple[str, ...]) -> str:
+        """A queue that is forbidden to all but some groups has the setting AllowGroups."""
+        rule = one.rule
+        reason = self._unfit(rule)
+        simple = word == "forbid" and not (rule.when and rule.when.model_fields_set - {"clusters"})
+        if simple and rule.unless and rule.unless.model_fields_set == {"groups"}:
+            names = (*queues, *rule.unless.groups)
+            taken = [q for q in queues if "AllowGroups" in self.settings.lists.get(q, {})]
+            if not any(_GLOB.search(name) for name in names) and not taken:
+                if reason := _bad_names(names):
+                    return reason
+                for queue in queues:
+                    found = self.settings.lists.setdefault(queue, {})
+                    found["AllowGroups"] = ",".join(rule.unless.groups)
+                    self._note(queue, one)
+                return ""
+        if reason:
+            return reason
+        if not self.members:
+            return "a partition allows groups of users (unless: {groups: [...]}), nothing else"
+        names_all = word == "forbid" and not any(_GLOB.search(name) for name in queues)
+        if not (names_all or self.known):
+            return "it names no single queues: name the cluster with --cluster"
+        limit = _Limit(one, {}, queues) if word == "forbid" else _Limit(one, {}, (), queues)
+        self.queues = tuple(
+            dict.fromkeys([*self.queues, *(q for q in queues if NAME.fullmatch(q))])
+        )
+        self.limits.append(limit)
+        return ""
+
+    def _note(self, queue: str, one: SiteRule) -> None:
+        rules = self.settings.list_rules.setdefault(queue, [])
+        if one not in rules:
+            rules.append(one)
+
+    # -------------------------------------------------------------- rules, together
+
+    def _combine(self) -> None:
+        found = self.settings
+        found.everyone = _combined(one for one in self.limits if not _kinds(one.rule.rule))
+        for queue in self.queues:
+            of_queue = _combined(
+                one
+                for one in self.limits
+                if _kinds(one.rule.rule) == {"queues"} and _applies(one.rule.rule, queue, None)
+            )
+            if of_queue.amounts:
+                found.queues[queue] = of_queue
+        self._check_totals()
+        for member in self.members:
+            self._combine_member(member)
+
+    def _combine_member(self, member: Member) -> None:
+        found = self.settings
+        applied = [one for one in self.limits if "queues" not in _kinds(one.rule.rule)]
+        base = _combined(one for one in applied if _applies(one.rule.rule, "", member))
+        if base.amounts or found.totals:  # without a QOS, a job above a total waits for ever
+            found.members[member] = base
+        for queue in self.queues:
+            here = [one for one in self.limits if _applies(one.rule.rule, queue, member)]
+            cell = _combined(here, queue)
+            of_queue = found.queues.get(queue, _NOTHING)
+            line = {k: v for k, v in of_queue.amounts.items() if k in OF_PARTITION_LINE}
+            given = {**_smallest([base.amounts, line]), **found.partition_qos(queue)}
+            if cell.closed or cell.amounts != given:
+                found.cells[member, queue] = cell
+
+    def _check_totals(self) -> None:
+        """The QOS of a partition hides totals of accounts and of the cluster in that partition."""
+        found = self.settings
+        others = {
+            name
+            for (kind, _), one in found.totals.items()
+            if kind != "queues"
+            for name in one.amounts
+        }
+        for key in [key for key in found.totals if key[0] == "queues"]:
+            one = found.totals[key]
+            for name in others & {*one.amounts}:
+                reason = f"Slurm would no longer count the {name} of accounts in partition {key[1]}"
+                found.unenforced += [
+                    Unenforced(r, "the total of a team", reason) for r in one.rules
+                ]
+            amounts = {name: v for name, v in one.amounts.items() if name not in others}
+            found.totals[key] = one._replace(amounts=amounts)
 
 
-class _Target(NamedTuple):
-    """Whom a rule is for: the kind is "queues", "users" or "groups"; () stands for everyone."""
+def _kinds(rule: Rule) -> set[str]:
+    """What selects the jobs of a rule: queues, users, groups, accounts, frameworks.
 
-    kind: str
-    names: tuple[str, ...]
+    A list with `*` selects nothing in `when`.
+    """
+    return {
+        kind
+        for selection, is_when in ((rule.when, True), (rule.unless, False))
+        if selection
+        for kind in selection.model_fields_set - {"clusters"}
+        if not (is_when and "*" in getattr(selection, kind))
+    }
 
 
-def settings_of(rules: Iterable[SiteRule], cluster: str | None = None) -> Settings:
-    """The settings of one cluster; rules for other clusters are left out."""
-    found = Settings()
-    for one in rules:
-        clusters = one.rule.when.clusters if one.rule.when else ()
-        if cluster and clusters and not any(fnmatch.fnmatchcase(cluster, c) for c in clusters):
-            continue
-        if clusters and not cluster:
-            reason = f"it is for the clusters {', '.join(clusters)}: name one with --cluster"
-            found.unenforced.append(Unenforced(one, "the rule", reason))
-            continue
-        for part, reason in _parts(one, found):
-            found.unenforced.append(Unenforced(one, part, reason))
+def _applies(rule: Rule, queue: str, member: Member | None) -> bool:
+    """Whether the rule is for this user's jobs in this queue; its cluster is this one."""
+    if rule.when and not _selects(rule.when, queue, member):
+        return False
+    return not (rule.unless and _selects(rule.unless, queue, member))
+
+
+def _selects(selection: Selection, queue: str, member: Member | None) -> bool:
+    pairs: list[tuple[tuple[str, ...], Iterable[str]]] = [(selection.queues, [queue])]
+    if member:
+        pairs += [
+            (selection.users, [member.user]),
+            (selection.groups, member.groups),
+            (selection.accounts, [member.account]),
+        ]
+    elif any(
+        patterns and "*" not in patterns
+        for patterns in (selection.users, selection.groups, selection.accounts)
+    ):
+        return False
+    return all(
+        any(_match(patterns, value) for value in values) for patterns, values in pairs if patterns
+    )
+
+
+def _match(patterns: Iterable[str], value: str) -> bool:
+    return any(fnmatch.fnmatchcase(value, one) for one in patterns)
+
+
+def _combined(limits: Iterable[_Limit], queue: str = "") -> Combined:
+    """The smallest of all."""
+    limits = list(limits)
+    used = [one for one in limits if one.amounts or (queue and one.closed(queue))]
+    closed = any(queue and one.closed(queue) for one in limits)
+    rules = tuple({one.rule.rule.name: one.rule for one in used}.values())
+    return Combined(_smallest(one.amounts for one in limits), rules, closed)
+
+
+def _smallest(several: Iterable[Mapping[str, int]]) -> Amounts:
+    found: Amounts = {}
+    for amounts in several:
+        for name, value in amounts.items():
+            found[name] = min(value, found.get(name, value))
     return found
-
-
-def _parts(one: SiteRule, found: Settings) -> Iterator[tuple[str, str]]:
-    """Add the settings of a rule; yields its parts that have none, with the reason."""
-    rule = one.rule
-    if rule.action == "warn":
-        yield "the rule", "Slurm refuses a job or accepts it: it has no warnings"
-        return
-    target = _target(rule)
-    if rule.limits:
-        if isinstance(target, str):
-            yield "limits", target
-        else:
-            _add_limits(one, rule.limits, target, found)
-    for key in rule.require:
-        if reason := _require(key, target, found):
-            yield f"require {key}", reason
-    for word, keys in (("allow", rule.allow), ("forbid", rule.forbid)):
-        for key in keys:
-            values = keys[key] if isinstance(keys, Mapping) else None
-            if reason := _list(one, word, key, values, target, found):
-                yield f"{word} {key}", reason
-    if rule.images:
-        yield "images", "Slurm does not know the image of a container"
-    if rule.preflight is not None:
-        yield "preflight", "the preflight is a part of the job's script"
-
-
-def _target(rule: Rule) -> _Target | str:
-    """Whom the rule is for, or why no setting of Slurm is for them."""
-    when = rule.when or Selection.model_construct()
-    if rule.unless:
-        return "a limit of Slurm has no exceptions"
-    if when.frameworks:
-        return "Slurm does not know the framework of a job"
-    asked = {kind: getattr(when, kind) for kind in ("queues", "users", "groups")}
-    named = [(kind, names) for kind, names in asked.items() if names and "*" not in names]
-    if len(named) > 1:
-        return "a limit of Slurm is for a partition, a user or a QOS, not for a pair of them"
-    if not named:
-        return _Target("", ())
-    kind, names = named[0]
-    return _bad_names(names) or _Target(kind, names)
 
 
 def _bad_names(names: Iterable[str]) -> str:
     for name in names:
-        if _GLOB.search(name):
-            return f"Slurm takes names, not patterns: write each name in place of {name!r}"
         if not NAME.fullmatch(name):
             return f"{name!r} cannot be written as a name in Slurm's files"
     return ""
-
-
-def _add_limits(one: SiteRule, limits: Limits, target: _Target, found: Settings) -> None:
-    wanted = {
-        "nodes": limits.nodes,
-        "gpus": limits.gpus,
-        "gpus_per_node": limits.gpus_per_node,
-        "seconds": limits.time and seconds_of(limits.time),
-        "gpu_minutes": limits.gpu_hours and int(limits.gpu_hours * 60),
-    }
-    given = {name: int(value) for name, value in wanted.items() if value is not None}
-    for name in target.names or ("",):
-        found.limit(target.kind, name, given, one)
-
-
-def _require(key: str, target: _Target | str, found: Settings) -> str:
-    if key not in ("time_limit", "sbatch.account"):
-        return _no_setting(key)
-    if isinstance(target, str):
-        return target
-    if target.names:
-        return "the setting is for all jobs of the cluster"
-    found.needs_time_limit |= key == "time_limit"
-    found.needs_account |= key == "sbatch.account"
-    return ""
-
-
-def _list(
-    one: SiteRule,
-    word: str,
-    key: str,
-    values: tuple[str, ...] | None,
-    target: _Target | str,
-    found: Settings,
-) -> str:
-    """Add a list of a partition; returns why there is none, else ""."""
-    if key == "queue" and word == "forbid" and values:
-        return _closed_queues(one, values, found)
-    if key not in _LISTS or values is None:
-        return _no_setting(key)
-    if isinstance(target, str):
-        return target
-    if target.kind != "queues":
-        return "only a partition has such a list: add `when: {queues: [...]}`"
-    setting = _LISTS[key][word == "forbid"]
-    reasons = [
-        _bad_names(values) or found.partition(name, setting, ",".join(values), one)
-        for name in target.names
-    ]
-    return next(filter(None, reasons), "")
-
-
-def _closed_queues(one: SiteRule, queues: tuple[str, ...], found: Settings) -> str:
-    """A queue that is forbidden to all but some groups has the setting AllowGroups."""
-    when, unless = one.rule.when, one.rule.unless
-    if when and when.model_fields_set - {"clusters"}:
-        return "a partition has AllowGroups, and no list of groups that are denied"
-    if unless is None or unless.model_fields_set != {"groups"}:
-        return "a partition allows groups of users (unless: {groups: [...]}), nothing else"
-    reasons = [
-        _bad_names((*queues, *unless.groups))
-        or found.partition(queue, "AllowGroups", ",".join(unless.groups), one)
-        for queue in queues
-    ]
-    return next(filter(None, reasons), "")
 
 
 def _no_setting(key: str) -> str:
     if key.startswith("sbatch."):
         return f"no setting of Slurm is about --{key.partition('.')[2]}"
     return f"Slurm does not know {key}"
-
-
-# ------------------------------------------------------------------ lines of text
-# The lines of slurm.conf and the sacctmgr commands that enforce a policy, as text.
-# Only checked names and numbers reach a line; everything else is in comments, without
-# control characters.
-
-
-_HEAD = """\
-# What Slurm can enforce of the rules of clusterjobs. Read each line before you use it:
-# clusterjobs knows neither your accounts nor the settings that you have.
-# Sources: slurm.conf(5), sacctmgr(1), https://slurm.schedmd.com/job_submit_plugins.html"""
-
-
-def slurm_lines(settings: Settings) -> str:
-    """All lines, in the order in which they are used, then what needs a plugin of your own.
-
-    sacctmgr knows no GPUs before slurmctld has tracked them, slurmctld does not start with a QOS
-    that does not exist, and without accounts in the database it refuses all jobs.
-    """
-    uses_gpus = any("gpu" in name for one in _limits(settings) for name in one)
-    parts = {
-        "slurm.conf: restart slurmctld with it, so that the database knows GPUs": (
-            ["AccountingStorageTRES=gres/gpu"] if uses_gpus else []
-        ),
-        "sacctmgr, a shell script": _commands(settings),
-        "slurm.conf": [*_of_cluster(settings), *_partitions(settings)],
-        "no setting of Slurm enforces these": _rest(settings),
-    }
-    shown = ["\n".join([f"# ---- {head}", *lines]) for head, lines in parts.items() if lines]
-    return "\n\n".join([_HEAD, *(shown or ["# There are no rules."])]) + "\n"
-
-
-# ------------------------------------------------------------------ slurm.conf
-
-
-def _limits(settings: Settings) -> list[Mapping[str, int]]:
-    kinds = (settings.queues, settings.users, settings.groups)
-    return [settings.everyone, *(limits for kind in kinds for limits in kind.values())]
-
-
-def _of_cluster(settings: Settings) -> Iterator[str]:
-    limits = _limits(settings)
-    by_database = [*limits[:1], *settings.users.values(), *settings.groups.values()]
-    by_database += [one for one in settings.queues.values() if _tres(one)]
-    enforced = ["associations"] if settings.needs_account else []
-    if any(by_database):
-        enforced = ["associations", "limits", "qos", "safe"]
-    if enforced:
-        yield f"AccountingStorageEnforce={','.join(enforced)}"
-    if settings.needs_account:
-        yield "# A job without --account gets its user's DefaultAccount; without one it is refused."
-    if settings.needs_time_limit:
-        yield "JobSubmitPlugins=require_timelimit"
-    if settings.partitions or settings.queues:
-        yield "# Without it, a job that its partition does not allow waits."
-        yield "EnforcePartLimits=ALL"
-
-
-def _partitions(settings: Settings) -> Iterator[str]:
-    names = [*dict.fromkeys([*settings.partitions, *settings.queues])]
-    if names:
-        yield "# Add these to the lines of the partitions; each has one line in slurm.conf."
-    for name in names:
-        limits, values = settings.queues.get(name, {}), dict(settings.partitions.get(name, {}))
-        if "nodes" in limits:
-            values["MaxNodes"] = str(limits["nodes"])
-        if "seconds" in limits:
-            values["MaxTime"] = slurm_time(limits["seconds"])
-        if _tres(limits):
-            values["QOS"] = _qos("partition", name)
-        yield from _about(settings, "queues", name)
-        shown = " ".join(f"{setting}={value}" for setting, value in values.items())
-        yield f"PartitionName={name} {shown}"
-
-
-# ------------------------------------------------------------------ sacctmgr
-
-
-def _commands(settings: Settings) -> list[str]:
-    lines: list[str] = []
-    if settings.everyone:
-        lines += _about(settings, "", "")
-        lines.append("# A limit set for an account or a user replaces this one.")
-        lines.append(f"sacctmgr -i modify cluster set {_all(settings.everyone)}")
-    for name, limits in settings.queues.items():
-        if tres := _tres(limits):
-            lines += [*_about(settings, "queues", name), *_new_qos(_qos("partition", name), tres)]
-    for name, limits in settings.users.items():
-        lines += _about(settings, "users", name)
-        lines.append(
-            f"sacctmgr -i modify user where {shlex.quote(f'name={name}')} set {_all(limits)}"
-        )
-    for name, limits in settings.groups.items():
-        lines += [*_about(settings, "groups", name), *_group(name, limits)]
-    return lines
-
-
-def _group(name: str, limits: Mapping[str, int]) -> Iterator[str]:
-    qos = _qos("group", name)
-    yield from _new_qos(qos, _all(limits))
-    yield "# Slurm's database knows no Unix groups: each member gets the QOS, and no other one."
-    yield "# getent does not list those whose primary group it is: add them."
-    yield f"for user in $(getent group {shlex.quote(name)} | cut -d: -f4 | tr , ' '); do"
-    yield f'  sacctmgr -i modify user where name="$user" set qos={qos} defaultqos={qos}'
-    yield "done"
-
-
-def _new_qos(name: str, limits: str) -> Iterator[str]:
-    yield f"sacctmgr -i add qos {name}"
-    yield f"sacctmgr -i modify qos where name={name} set {limits} Flags=DenyOnLimit"
-
-
-def _qos(kind: str, name: str) -> str:
-    """The database keeps names in lower case."""
-    return f"clusterjobs-{kind}-{name.lower()}"
-
-
-def _all(limits: Mapping[str, int]) -> str:
-    nodes = [f"node={limits['nodes']}"] if "nodes" in limits else []
-    wall = [f"MaxWall={slurm_time(limits['seconds'])}"] if "seconds" in limits else []
-    return " ".join([*filter(None, [_tres(limits, nodes)]), *wall])
-
-
-def _tres(limits: Mapping[str, int], nodes: Iterable[str] = ()) -> str:
-    """The limits that a partition's line cannot hold."""
-    per_job = [*nodes, *([f"gres/gpu={limits['gpus']}"] if "gpus" in limits else [])]
-    settings = [f"MaxTRESPerJob={','.join(per_job)}"] if per_job else []
-    if "gpus_per_node" in limits:
-        settings.append(f"MaxTRESPerNode=gres/gpu={limits['gpus_per_node']}")
-    if "gpu_minutes" in limits:
-        settings.append(f"MaxTRESMinsPerJob=gres/gpu={limits['gpu_minutes']}")
-    return " ".join(settings)
-
-
-# ------------------------------------------------------------------ comments
-
-
-def _rest(settings: Settings) -> list[str]:
-    lines = [
-        line
-        for one in settings.unenforced
-        for line in (_origin(one.rule), _comment(f"  {one.part}: {one.reason}"))
-    ]
-    head = [
-        "# A job_submit plugin of your own can (JobSubmitPlugins=lua): it sees the options of",
-        "# sbatch as fields of job_desc, and the job's script as job_desc.script.",
-    ]
-    return [*head, *dict.fromkeys(lines)] if lines else []
-
-
-def _about(settings: Settings, kind: str, name: str) -> list[str]:
-    return [_origin(rule) for rule in settings.origins.get((kind, name), [])]
-
-
-def _origin(rule: SiteRule) -> str:
-    return _comment(f"{rule.rule.name} ({rule.where.file}:{rule.where.line}): {rule.rule.message}")
-
-
-def _comment(text: str) -> str:
-    """A comment in one line; a backslash at its end would continue a line of slurm.conf."""
-    return "# " + "".join(c if c.isprintable() and c != "\\" else "?" for c in text)

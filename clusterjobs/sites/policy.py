@@ -154,17 +154,23 @@ class Selection(_NotEmpty):
     queues: Texts = ()
     groups: Texts = ()
     users: Texts = ()
+    accounts: Texts = ()
     frameworks: Texts = ()
 
 
 class Limits(_NotEmpty):
-    """The most that one job may use. `gpus` and `gpu_hours` are of all its nodes."""
+    """The most that one job may use. `gpus` and `gpu_hours` are of all its nodes.
+
+    `team_`: the most that all jobs of the selection may use at the same time.
+    """
 
     nodes: Count | None = None
     gpus: CountOrNone | None = None
     gpus_per_node: CountOrNone | None = None
     time: Time | None = None
     gpu_hours: Hours | None = None
+    team_nodes: Count | None = None
+    team_gpus: CountOrNone | None = None
 
 
 class Images(_NotEmpty):
@@ -324,6 +330,8 @@ def _limits(limits: Limits) -> Iterator[str]:
         "GPUs": limits.gpus,
         "GPUs per node": limits.gpus_per_node,
         "GPU-hours": limits.gpu_hours,
+        "nodes together": limits.team_nodes,
+        "GPUs together": limits.team_gpus,
     }
     for unit, amount in amounts.items():
         if amount is not None:

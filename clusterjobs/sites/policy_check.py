@@ -227,8 +227,14 @@ def _applies(rule: Rule, job: JobValues) -> bool:
 
 
 def _is_selected(selection: Selection, job: JobValues, exempts: bool) -> bool:
-    """`exempts`: an unknown queue fits; of two possible queues both must fit, and not only one."""
+    """`exempts`: an unknown queue or account fits; of two possible queues both must fit."""
+    accounts = [value for _, value in job.values("sbatch.account")]
+    if selection.accounts and not accounts:
+        if not exempts:
+            return False
+        accounts = [*selection.accounts]
     compared = [
+        (selection.accounts, accounts),
         (selection.clusters, [job.cluster]),
         (selection.groups, job.user.groups),
         (selection.users, [job.user.name]),
@@ -317,6 +323,12 @@ def _check_limits(limits: Limits, job: JobValues) -> Iterator[_Violation]:
     if limits.gpus is not None and (usage.gpus or 0) > limits.gpus:
         what = f"{usage.gpus:,} GPUs ({usage.nodes} x {usage.gpus_per_node}) are more than"
         yield _Violation(("nodes",), f"{what} {limits.gpus:,}")
+    if limits.team_nodes is not None and usage.nodes > limits.team_nodes:
+        what = f"{usage.nodes} is more than {limits.team_nodes}, the total of all such jobs"
+        yield _Violation(("nodes",), what)
+    if limits.team_gpus is not None and (usage.gpus or 0) > limits.team_gpus:
+        what = f"{usage.gpus:,} GPUs are more than {limits.team_gpus:,}, the total of all such jobs"
+        yield _Violation(("nodes",), what)
     if limits.time is not None:
         yield from _check_time(limits, job)
     if limits.gpu_hours is not None and usage.gpus:

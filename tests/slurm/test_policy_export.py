@@ -13,24 +13,43 @@ import pytest
 import yaml
 
 import clusterjobs as package
-from clusterjobs.admin.policy_settings import settings_of, slurm_lines
+from clusterjobs.admin.policy_lines import slurm_lines
+from clusterjobs.admin.policy_members import Member, read_members
+from clusterjobs.admin.policy_settings import settings_of
+from clusterjobs.errors import InputError
 from clusterjobs.frameworks import option_models
 from clusterjobs.sites.policy import load_policy
 
 KNOWN = pathlib.Path(package.__path__[0]) / "validation/slurm_keys.json"
 
 
-def exported(*rules: dict[str, Any], cluster: str | None = None) -> str:
+USERS = """\
+ann|bio|nlp
+bob|bio|nlp,vision
+bob|chem|nlp,vision
+cyd|chem|
+"""
+MEMBERS = read_members(USERS, "users")
+
+
+def exported(
+    *rules: dict[str, Any],
+    cluster: str | None = None,
+    members: tuple[Member, ...] = (),
+    queues: tuple[str, ...] = (),
+) -> str:
     """The text, without what is at its top."""
     named = [{"name": f"r{i}", "message": f"m{i}", **rule} for i, rule in enumerate(rules)]
     policy = yaml.safe_dump({"rules": named}, sort_keys=False)
-    settings = settings_of(load_policy(policy, "policy.yaml", option_models()), cluster)
+    settings = settings_of(
+        load_policy(policy, "policy.yaml", option_models()), cluster, members, queues
+    )
     return slurm_lines(settings).split("\n\n", 1)[1]
 
 
-def lines(*rules: dict[str, Any], cluster: str | None = None) -> list[str]:
+def lines(*rules: dict[str, Any], **given: Any) -> list[str]:
     """The lines that are not comments."""
-    text = exported(*rules, cluster=cluster)
+    text = exported(*rules, **given)
     return [line for line in text.splitlines() if line and not line.startswith("#")]
 
 
@@ -54,7 +73,7 @@ TABLE: list[tuple[list[dict[str, Any]], list[str]]] = [
         [{"when": QUEUE, "limits": {"gpus": 64, "gpu_hours": 512.5, "gpus_per_node": 4}}],
         [
             GPUS,
-            "sacctmgr -i add qos clusterjobs-partition-p5",
+            "sacctmgr -i add qos clusterjobs-partition-p5 || true  # it may exist",
             "sacctmgr -i modify qos where name=clusterjobs-partition-p5 set "
             "MaxTRESPerJob=gres/gpu=64 MaxTRESPerNode=gres/gpu=4 "
             "MaxTRESMinsPerJob=gres/gpu=30750 Flags=DenyOnLimit",
@@ -67,23 +86,6 @@ TABLE: list[tuple[list[dict[str, Any]], list[str]]] = [
         [
             GPUS,
             "sacctmgr -i modify cluster set MaxTRESPerJob=node=8,gres/gpu=64 MaxWall=01:30:00",
-            DATABASE,
-        ],
-    ),
-    (
-        [{"when": {"users": ["ann"]}, "limits": {"nodes": 8}}],
-        ["sacctmgr -i modify user where name=ann set MaxTRESPerJob=node=8", DATABASE],
-    ),
-    (
-        [{"when": {"groups": ["Students"]}, "limits": {"time": "12:00:00"}}],
-        [
-            "sacctmgr -i add qos clusterjobs-group-students",
-            "sacctmgr -i modify qos where name=clusterjobs-group-students set "
-            "MaxWall=12:00:00 Flags=DenyOnLimit",
-            "for user in $(getent group Students | cut -d: -f4 | tr , ' '); do",
-            '  sacctmgr -i modify user where name="$user" set qos=clusterjobs-group-students '
-            "defaultqos=clusterjobs-group-students",
-            "done",
             DATABASE,
         ],
     ),
@@ -115,12 +117,14 @@ def test_rules_have_these_settings(rules: list[dict[str, Any]], expected: list[s
     [
         ({"limits": {"nodes": 1}, "action": "warn"}, "the rule: Slurm refuses a job or accepts it"),
         ({"limits": {"nodes": 1}, "when": {"queues": ["p*"]}}, "names, not patterns"),
-        ({"limits": {"nodes": 1}, "when": {**QUEUE, "groups": ["a"]}}, "not for a pair of them"),
-        ({"limits": {"nodes": 1}, "unless": {"groups": ["a"]}}, "no exceptions"),
+        ({"limits": {"nodes": 1}, "when": {"groups": ["a"]}}, "name the users with --users"),
+        ({"limits": {"nodes": 1}, "unless": QUEUE}, "all queues but some: name the cluster"),
+        ({"limits": {"time": "00:00:30"}}, "time: Slurm counts minutes"),
+        ({"limits": {"team_nodes": 1}, "when": {"groups": ["a"]}}, "Slurm counts the jobs of an"),
         ({"limits": {"nodes": 1}, "when": {"frameworks": ["torchrun"]}}, "the framework of a job"),
         ({"limits": {"nodes": 1}, "when": {"clusters": ["a"]}}, "name one with --cluster"),
-        ({"forbid": {"queue": "p5"}, "when": {"groups": ["a"]}}, "no list of groups that are den"),
-        ({"forbid": {"queue": "p5"}, "unless": {"users": ["a"]}}, "a partition allows groups"),
+        ({"forbid": {"queue": "p5"}, "when": {"groups": ["a"]}}, "name the users with --users"),
+        ({"forbid": {"queue": "p5"}, "unless": {"users": ["a"]}}, "name the users with --users"),
         ({"forbid": {"queue": "p5"}}, "a partition allows groups"),
         ({"allow": {"sbatch.account": ["a"]}}, "only a partition has such a list"),
         ({"allow": {"sbatch.account": ["a*"]}, "when": QUEUE}, "names, not patterns"),
@@ -149,11 +153,130 @@ def test_rules_of_other_clusters_are_left_out() -> None:
     assert "p4d" not in exported(*rules, cluster="p5-h100")
 
 
-def test_lists_that_contradict_each_other_are_not_both_set() -> None:
-    first = {"when": QUEUE, "allow": {"sbatch.account": ["a"]}}
-    for second in ({"allow": {"sbatch.account": ["b"]}}, {"forbid": {"sbatch.account": ["a"]}}):
-        assert lines(first, {"when": QUEUE, **second})[-1] == "PartitionName=p5 AllowAccounts=a"
-        assert "# ---- no setting" in exported(first, {"when": QUEUE, **second})
+def test_lists_of_several_rules_become_one() -> None:
+    first = {"when": QUEUE, "allow": {"sbatch.account": ["a", "b", "c"]}}
+    second = {"when": QUEUE, "allow": {"sbatch.account": ["b", "c", "d"]}}
+    third = {"when": QUEUE, "forbid": {"sbatch.account": ["c"]}}
+    assert lines(first, second)[-1] == "PartitionName=p5 AllowAccounts=b,c"
+    assert lines(first, third, second)[-1] == "PartitionName=p5 AllowAccounts=b"
+    assert lines(third, first)[-1] == "PartitionName=p5 AllowAccounts=a,b"
+    none = {"when": QUEUE, "allow": {"sbatch.account": ["x"]}}
+    assert lines(first, none)[-1] == "PartitionName=p5 AllowAccounts=a,b,c"
+    assert "no value is left for partition p5" in exported(first, none)
+
+
+# ------------------------------------------------------------------ users
+
+EVERYONE = {"limits": {"nodes": 8}}
+NLP = {"when": {"groups": ["nlp"]}, "limits": {"nodes": 16, "gpus": 64}}
+VISION = {"when": {"groups": ["vi*"]}, "limits": {"nodes": 4, "time": "12:00:00"}}
+
+
+def qos_of(user: str, account: str, shown: list[str], queue: str = "") -> str:
+    """The QOS that a user gets last, and its limits."""
+    where = f"account={account}" + (f" partition={queue}" if queue else "")
+    found = [
+        line.partition(" qos=")[2].split()[0]
+        for line in shown
+        if "modify user where" in line
+        and user in line.split("name=")[1].split()[0].split(",")
+        and (f"{where} set" in line)
+        and " qos=" in line
+    ]
+    name = found[-1] if found else ""
+    limits = [
+        line.partition(" set ")[2] for line in shown if f"modify qos where name={name} " in line
+    ]
+    return limits[0] if limits else ""
+
+
+def test_every_user_gets_the_smallest_of_all_limits() -> None:
+    shown = lines(EVERYONE, NLP, VISION, members=MEMBERS)
+    assert qos_of("ann", "bio", shown) == "MaxTRESPerJob=node=8,gres/gpu=64 Flags=DenyOnLimit"
+    of_both = "MaxTRESPerJob=node=4,gres/gpu=64 MaxWall=12:00:00 Flags=DenyOnLimit"
+    assert qos_of("bob", "bio", shown) == qos_of("bob", "chem", shown) == of_both
+    assert qos_of("cyd", "chem", shown) == "MaxTRESPerJob=node=8 Flags=DenyOnLimit"
+    assert len([line for line in shown if " add qos " in line]) == 3
+    assert "no setting" not in exported(EVERYONE, NLP, VISION, members=MEMBERS)
+
+
+def test_a_rule_for_a_queue_and_a_group_gives_an_association_of_its_own() -> None:
+    both = {"when": {"groups": ["nlp"], **QUEUE}, "limits": {"nodes": 2}}
+    shown = lines(EVERYONE, both, members=MEMBERS)
+    assert "sacctmgr -i add user ann,bob account=bio partition=p5 || true  # it may exist" in shown
+    small = "MaxTRESPerJob=node=2 Flags=DenyOnLimit,OverPartQOS"
+    assert qos_of("ann", "bio", shown, "p5") == qos_of("bob", "chem", shown, "p5") == small
+    assert qos_of("cyd", "chem", shown, "p5") == ""
+    assert qos_of("ann", "bio", shown) == "MaxTRESPerJob=node=8 Flags=DenyOnLimit"
+
+
+def test_the_qos_of_a_partition_does_not_hide_a_smaller_limit() -> None:
+    """It has precedence over the QOS of a job."""
+    queue = {"when": QUEUE, "limits": {"gpus": 32}}
+    for least, rules in (
+        (8, [{"limits": {"gpus": 8}}, queue]),
+        (32, [{"limits": {"gpus": 64}}, queue]),
+    ):
+        shown = lines(*rules)
+        (limits,) = (line for line in shown if "name=clusterjobs-partition-p5" in line)
+        assert f"MaxTRESPerJob=gres/gpu={least} " in limits
+    user = {"when": {"users": ["ann"]}, "limits": {"gpus": 8}}
+    shown = lines(user, queue, members=MEMBERS)
+    over = "MaxTRESPerJob=gres/gpu=8 Flags=DenyOnLimit,OverPartQOS"
+    assert qos_of("ann", "bio", shown, "p5") == over
+
+
+def test_a_queue_that_some_users_may_not_use_takes_no_job_of_theirs() -> None:
+    rule = {"when": {"groups": ["vision"]}, "forbid": {"queue": ["p5"]}}
+    shown = lines(rule, members=MEMBERS)
+    closed = [line for line in shown if "MaxSubmitJobs=0" in line]
+    assert closed == [
+        "sacctmgr -i modify user where name=bob account=bio partition=p5 set MaxSubmitJobs=0",
+        "sacctmgr -i modify user where name=bob account=chem partition=p5 set MaxSubmitJobs=0",
+    ]
+
+
+def test_patterns_of_queues_need_the_queues_of_the_cluster() -> None:
+    rule = {"when": {"queues": ["p*"]}, "limits": {"nodes": 2}}
+    known = lines(rule, cluster="one", queues=("p4", "p5", "debug"))
+    assert [line for line in known if "Partition" in line] == [
+        "PartitionName=p4 MaxNodes=2",
+        "PartitionName=p5 MaxNodes=2",
+    ]
+    assert "name the cluster with --cluster" in exported(rule)
+
+
+def test_totals_of_accounts_queues_and_the_cluster() -> None:
+    def of(**when: list[str]) -> list[str]:
+        selection = {"when": when} if when else {}
+        return lines({**selection, "limits": {"team_nodes": 16, "team_gpus": 64}})
+
+    total = "GrpTRES=node=16,gres/gpu=64"
+    assert f"sacctmgr -i modify account where name=nlp set {total}" in of(accounts=["nlp"])
+    assert f"sacctmgr -i modify cluster set {total}" in of()
+    qos = "sacctmgr -i modify qos where name=clusterjobs-partition-p5 set"
+    assert f"{qos} {total} Flags=DenyOnLimit" in of(queues=["p5"])
+    assert of(queues=["p5"])[-1] == "PartitionName=p5 QOS=clusterjobs-partition-p5"
+
+
+def test_a_total_of_a_partition_that_would_hide_one_of_an_account_is_not_set() -> None:
+    rules = [
+        {"when": {"accounts": ["nlp"]}, "limits": {"team_nodes": 16}},
+        {"when": QUEUE, "limits": {"team_nodes": 8}},
+    ]
+    assert not any("clusterjobs-partition" in line for line in lines(*rules))
+    assert "would no longer count the nodes of accounts in partition p5" in exported(*rules)
+
+
+def test_wrong_lines_of_users_are_named() -> None:
+    with pytest.raises(InputError) as error:
+        read_members("ann\n# comment\n|bio\nbob|a b|x\ncyd|bio|x|y\nnobody-here|bio\n", "users")
+    assert [(one.where.line, one.what) for one in error.value.problems if one.where] == [
+        (1, "ann has no account"),
+        (4, "'a b' cannot be written as a name in Slurm's files"),
+        (5, "more than three fields"),
+        (6, "this system has no user nobody-here, or no name of one of its groups"),
+    ]
 
 
 HOSTILE = [
@@ -177,8 +300,7 @@ HOSTILE = [
 def test_names_that_could_change_a_line_are_in_comments_only(name: str) -> None:
     rules = [
         {"when": {"queues": [name]}, "limits": {"nodes": 1, "gpus": 1}},
-        {"when": {"users": [name]}, "limits": {"nodes": 1}},
-        {"when": {"groups": [name]}, "limits": {"nodes": 1}},
+        {"when": {"accounts": [name]}, "limits": {"team_nodes": 1}},
         {"when": QUEUE, "allow": {"sbatch.account": [name]}},
         {"unless": {"groups": [name]}, "forbid": {"queue": "p5"}},
         {"unless": {"groups": ["a"]}, "forbid": {"queue": name}},
@@ -204,23 +326,29 @@ def test_every_setting_exists_in_slurm() -> None:
         assert {*names} <= {*group, "PartitionName"}
 
 
+@pytest.mark.parametrize("name", [one for one in HOSTILE if not {*",|\n"} & {*one}])
+def test_users_with_such_names_are_refused(name: str) -> None:
+    for line in (f"{name}|bio|nlp", f"ann|{name}|nlp", f"ann|bio|{name}"):
+        with pytest.raises(InputError, match=r"cannot be written|has no account"):
+            read_members(f"{line}\n", "users")
+
+
 def test_commands_are_a_shell_script(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """sacctmgr gets the words of each line as they are printed."""
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    for name, code in {"sacctmgr": 'echo "$@"', "getent": "echo students:x:1:ann,bob"}.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\n{code}\n")
-        (tmp_path / name).chmod(0o755)
-    rule = {"when": {"groups": ["students"]}, "limits": {"nodes": 1}}
-    script = exported(rule).partition("# ---- slurm.conf")[0]
+    (tmp_path / "sacctmgr").write_text('#!/bin/sh\necho "$@"\n')
+    (tmp_path / "sacctmgr").chmod(0o755)
+    rule = {"when": {"groups": ["nlp"]}, "limits": {"nodes": 1}}
+    script = exported(rule, members=MEMBERS).partition("# ---- slurm.conf")[0]
     done = subprocess.run(["bash", "-eu"], input=script, capture_output=True, text=True, check=True)
     said = [shlex.split(line) for line in done.stdout.splitlines()]
-    assert [words[1:5] for words in said] == [
-        ["add", "qos", "clusterjobs-group-students"],
-        ["modify", "qos", "where", "name=clusterjobs-group-students"],
-        ["modify", "user", "where", "name=ann"],
-        ["modify", "user", "where", "name=bob"],
+    assert [words[1:6] for words in said] == [
+        ["add", "qos", "clusterjobs-n1"],
+        ["modify", "qos", "where", "name=clusterjobs-n1", "set"],
+        ["modify", "user", "where", "name=ann,bob", "account=bio"],
+        ["modify", "user", "where", "name=bob", "account=chem"],
     ]
 
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_linear import steps
 
-from clusterjobs.admin.policy_settings import settings_of, slurm_lines
+from clusterjobs.admin.policy_lines import slurm_lines
+from clusterjobs.admin.policy_settings import settings_of
 from clusterjobs.console import format_problem
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.frameworks import option_models

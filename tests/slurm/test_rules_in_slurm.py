@@ -1,0 +1,118 @@
+"""What Slurm enforces is never looser than what `plan` refuses: both are asked about the same jobs.
+
+The rules, users and jobs are made from a seed; slurmctld and slurmdbd are real.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from accounting import Accounting, accounting
+from rules_and_jobs import ACCOUNTS, GROUPS, QUEUES, Site, job, members, policy
+from slurm_versions import slurm_or_skip
+
+from clusterjobs.admin.policy_lines import slurm_lines
+from clusterjobs.admin.policy_members import read_members
+from clusterjobs.admin.policy_settings import settings_of
+from clusterjobs.frameworks import option_models
+from clusterjobs.lab.slurm import OWN
+from clusterjobs.sites.policy import load_policy
+from clusterjobs.slurm.options import seconds_of
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def controller() -> Iterator[Accounting]:
+    if os.geteuid() != 0:
+        pytest.skip("only root can submit as another user")
+    slurm_or_skip(OWN)
+    with accounting(GROUPS, QUEUES, ACCOUNTS) as found:
+        yield found
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def enforce(controller: Accounting, site: Site, rules: list[dict[str, Any]]) -> set[str]:
+    """Use the exported lines as their comments say; returns the names of the unenforced rules."""
+    text = (site.folder / "site/policy.yaml").read_text()
+    settings = settings_of(
+        load_policy(text, "policy.yaml", option_models()),
+        "lab",
+        read_members(members(), "users"),
+        QUEUES,
+    )
+    lines = slurm_lines(settings)
+    controller.reset()
+    sections = dict(re.findall(r"# ---- ([^\n]*)\n(.*?)(?=\n# ---- |\Z)", lines, re.DOTALL))
+    controller.shell(sections.get("sacctmgr, a shell script", ""))
+    conf = sections.get("slurm.conf", "")
+    partitions = dict(re.findall(r"(?m)^PartitionName=(\S+) (.*)$", conf))
+    cluster = re.findall(r"(?m)^(?!PartitionName|#)\S.*$", conf)
+    controller.start_controller("\n".join(cluster), partitions)
+    return {one.rule.rule.name for one in settings.unenforced}
+
+
+def test_slurm_refuses_what_the_plan_refuses(controller: Accounting, site: Site) -> None:
+    _compare(controller, site, seed=1, policies=3, jobs=20)
+
+
+@pytest.mark.faults
+def test_slurm_refuses_what_the_plan_refuses_for_500_jobs(
+    controller: Accounting, site: Site
+) -> None:
+    _compare(controller, site, seed=2, policies=25, jobs=20)
+
+
+def _compare(controller: Accounting, site: Site, seed: int, policies: int, jobs: int) -> None:
+    made = random.Random(seed)
+    counts = dict.fromkeys(("both accept", "both refuse", "by a limit", "its account"), 0)
+    different = []
+    for _ in range(policies):
+        rules = policy(made)
+        site.write(rules)
+        unenforced = enforce(controller, site, rules)
+        for _ in range(jobs):
+            wanted = job(made)
+            plan = site.plan(wanted)
+            broken = {*plan.rules} - unenforced
+            answer = controller.sbatch(wanted.user, script=plan.script)
+            if bool(broken) != bool(answer.job):
+                counts["both refuse" if broken else "both accept"] += 1
+            elif broken and wanted.hours is None and _has_limit_of(rules, broken, answer.said):
+                counts["by a limit"] += 1  # Slurm gives the job a time limit that the rules allow
+            elif not broken and wanted.account is None and "accounts" in str(rules):
+                counts["its account"] += 1  # Slurm knows the default account of the user
+            else:
+                different.append((wanted, rules, broken, answer.said))
+    print(counts)
+    assert different == []
+    assert min(counts["both refuse"], counts["both accept"]) >= policies
+
+
+def _has_limit_of(rules: list[dict[str, Any]], broken: set[str], shown: str) -> bool:
+    """Whether Slurm gave the job a time limit that keeps the rules that it broke."""
+    given = re.search(r" TimeLimit=(\S+)", shown)
+    assert given
+    seconds = seconds_of(given[1])
+    found = re.search(r"gres/gpu=(\d+)", shown)
+    gpus = int(found[1]) if found else 0
+    for rule in rules:
+        if rule["name"] in broken:
+            limits = rule.get("limits", {})
+            if not limits.keys() <= {"time", "gpu_hours"} or seconds is None:
+                return False
+            if seconds > (seconds_of(limits.get("time", "1000-0")) or 0):
+                return False
+            if gpus * seconds > limits.get("gpu_hours", 1e12) * 3600:
+                return False
+    return True
