@@ -117,12 +117,17 @@ def _check_cluster(text: str, file: pathlib.Path, options: _Options) -> list[Pro
 
 
 def _check_config(text: str, config: Config, options: _Options) -> list[Problem]:
+    from clusterjobs.validation.finding import problems
     from clusterjobs.validation.upgrade import shell_problems, template_problems
+    from clusterjobs.validation.yaml_1_1 import find_misread
 
     if config.unresolved:
         return [*config.unresolved]
     name = config.cluster.file
     found = [*shell_problems(text, name), *template_problems(text, name), *_about_wrapping(config)]
+    found += problems(
+        config.document, config.cluster.path, find_misread(config.document, config.cluster.path)
+    )
     return found + _validate_config(config.document, config.cluster.path, config.data, options)
 
 

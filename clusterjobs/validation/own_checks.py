@@ -5,18 +5,17 @@ Each check in the table reads a config's plain data and the account, and yields 
 
 from __future__ import annotations
 
-import functools
-import json
-import pathlib
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from clusterjobs.catalog.instances import catalogue_date, find_instance_type, instance_type_names
 from clusterjobs.clusters.parallelcluster.detect import at, items, text, truth
 from clusterjobs.errors import did_you_mean, nearest
+from clusterjobs.slurm.values import conf_parameters, has_parameter, wrong_conf_value
 from clusterjobs.validation import finding as walk
 from clusterjobs.validation.account import Account, offered_nowhere, region_names, zones_of_type
 from clusterjobs.validation.default_account import storage_ids
-from clusterjobs.validation.finding import FSX_LUSTRE, Data, Entry, Finding
+from clusterjobs.validation.finding import FSX_LUSTRE, Data, Entry, Finding, Level
 from clusterjobs.yaml.document import Path
 
 # ------------------------------------------------------------------ regions and instance types
@@ -41,9 +40,29 @@ def check_instance_types(data: Data, account: Account) -> Iterator[Finding]:
                 yield from _check_offer(type_path, kind, account.region)
                 if truth(at(resource, "Efa", "Enabled")):
                     yield from _check_efa((*path, "Efa", "Enabled"), kind)
-    head = text(at(data, "HeadNode", "InstanceType"))
-    if head:
-        yield from _check_offer(("HeadNode", "InstanceType"), head, account.region)
+    for path, kind in _single_nodes(data):
+        yield from _check_offer(path, kind, account.region)
+
+
+def check_architectures(data: Data, _account: Account) -> Iterator[Finding]:
+    """ParallelCluster compares the queues with the head node, and not the pools of login nodes."""
+    head = find_instance_type(text(at(data, "HeadNode", "InstanceType")) or "")
+    for path, kind in _single_nodes(data):
+        own = find_instance_type(kind)
+        if head and own and head.architecture != own.architecture:
+            what = f"{own.name} is {own.architecture}, the head node {head.architecture}"
+            hint = "all nodes of a cluster have the same architecture: choose another type"
+            yield Finding(what, path, hint=hint)
+
+
+def _single_nodes(data: Data) -> Iterator[tuple[Path, str]]:
+    """The types of the head node, and of each pool of login nodes."""
+    nodes: list[tuple[Path, Any]] = [(("HeadNode",), at(data, "HeadNode"))]
+    pools = items(at(data, "LoginNodes", "Pools"))
+    nodes += [(("LoginNodes", "Pools", index), pool) for index, pool in enumerate(pools)]
+    for path, node in nodes:
+        if kind := text(at(node, "InstanceType")):
+            yield (*path, "InstanceType"), kind
 
 
 def check_drivers(data: Data, _account: Account | None = None) -> Iterator[Finding]:
@@ -127,28 +146,38 @@ _LINES = {"nodename": "node", "partitionname": "partition", "nodeset": "", "down
 
 
 def check_slurm_settings(data: Data, _account: Account) -> Iterator[Finding]:
-    """Unknown names: the tables of Slurm 22.05, 24.11 and 26.05 have none of them."""
+    """Names that Slurm 22.05, 24.11 and 26.05 do not know, and values that they refuse."""
     settings = ("Scheduling", "SlurmSettings", _SETTINGS)
     for index, entry in enumerate(items(at(data, *settings))):
         starts = [str(key).lower() for key in entry] if isinstance(entry, dict) else []
         level = next((_LINES[key] for key in starts if key in _LINES), "cluster")
-        yield from _check_keys(entry if level else None, (*settings, index), level)
+        yield from _check_parameters(entry if level else None, (*settings, index), level)
     for queue in walk.queues(data):
-        yield from _check_keys(at(queue[1], _SETTINGS), (*queue[0], _SETTINGS), "partition")
-        for path, resource in walk.compute_resources(queue):
-            yield from _check_keys(at(resource, _SETTINGS), (*path, _SETTINGS), "node")
+        path = (*queue[0], _SETTINGS)
+        yield from _check_parameters(at(queue[1], _SETTINGS), path, "partition")
+        for of_resource, resource in walk.compute_resources(queue):
+            path = (*of_resource, _SETTINGS)
+            yield from _check_parameters(at(resource, _SETTINGS), path, "node")
 
 
-def _check_keys(settings: object, path: Path, level: str) -> Iterator[Finding]:
-    for key in settings if isinstance(settings, dict) else ():
-        if not _has(level, str(key)):
+def _check_parameters(settings: object, path: Path, level: str) -> Iterator[Finding]:
+    for key, value in settings.items() if isinstance(settings, dict) else ():
+        if not has_parameter(level, str(key)):
             what = f"Slurm has no {level} parameter {key!r}"
             yield Finding(what, (*path, key), hint=_hint(str(key), level), at_key=True)
+        elif isinstance(value, (str, int, float)):
+            written = str(value) if not isinstance(value, bool) else str(value).upper()
+            if wrong := wrong_conf_value(level, str(key), written):
+                hint = f"{wrong.hint}; Slurm does not start with it"
+                if not wrong.is_sure:
+                    hint = f"{wrong.hint}; unless the site has a plugin of its own"
+                severity: Level = "error" if wrong.is_sure else "warning"
+                yield Finding(wrong.what, (*path, key), severity, hint=hint)
 
 
 def _hint(key: str, level: str) -> str:
-    elsewhere = next((other for other in _names() if _has(other, key)), None)
-    match = nearest(key, _names()[level])
+    elsewhere = next((other for other in _LEVELS if has_parameter(other, key)), None)
+    match = nearest(key, conf_parameters(level))
     if elsewhere:
         what = f"it is a {elsewhere} parameter;"
     else:
@@ -156,16 +185,7 @@ def _hint(key: str, level: str) -> str:
     return f"{what} slurmctld does not start with an unknown parameter"
 
 
-def _has(level: str, key: str) -> bool:
-    """Slurm takes its keys in any case."""
-    return key.lower() in {name.lower() for name in _names()[level]}
-
-
-@functools.cache
-def _names() -> dict[str, list[str]]:
-    text = pathlib.Path(__file__).with_name("slurm_keys.json").read_text(encoding="utf-8")
-    data = json.loads(text)
-    return {level: data[level] for level in ("cluster", "partition", "node")}
+_LEVELS = ("cluster", "partition", "node")
 
 
 # ------------------------------------------------------------------ storage
@@ -312,6 +332,7 @@ Check = Callable[[Data, Account], Iterator[Finding]]
 CHECKS: tuple[Check, ...] = (
     check_region,
     check_instance_types,
+    check_architectures,
     check_drivers,
     check_slurm_settings,
     check_mounts,

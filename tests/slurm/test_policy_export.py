@@ -20,7 +20,7 @@ from clusterjobs.errors import InputError
 from clusterjobs.frameworks import option_models
 from clusterjobs.sites.policy import load_policy
 
-KNOWN = pathlib.Path(package.__path__[0]) / "validation/slurm_keys.json"
+KNOWN = pathlib.Path(package.__path__[0]) / "slurm/slurm_conf.json"
 
 
 USERS = """\

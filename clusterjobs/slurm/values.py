@@ -1,0 +1,210 @@
+"""Values that Slurm takes: of slurm.conf's parameters, and of the options of sbatch and srun.
+
+The parameters are in `slurm_conf.json`, which `tools/slurm_values.py` makes by asking Slurm. Slurm
+reads names and words in any case.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import pathlib
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from clusterjobs.errors import nearest
+from clusterjobs.slurm.options import is_slurm_time
+
+CONF_FILE = pathlib.Path(__file__).with_name("slurm_conf.json")
+
+
+class Wrong(NamedTuple):
+    """What is wrong with a value, and what to write instead. `is_sure`: Slurm refuses it."""
+
+    what: str
+    hint: str
+    is_sure: bool = True
+
+
+# ------------------------------------------------------------------ slurm.conf
+
+
+@functools.cache
+def conf_parameters(level: str) -> Mapping[str, Mapping[str, Any]]:
+    """What each parameter of a level takes, by its name: "cluster", "partition" or "node"."""
+    data: dict[str, Any] = json.loads(CONF_FILE.read_text(encoding="utf-8"))
+    found: Mapping[str, Mapping[str, Any]] = data[level]
+    return found
+
+
+@functools.cache
+def _in_lower_case(level: str) -> Mapping[str, str]:
+    return {name.lower(): name for name in conf_parameters(level)}
+
+
+def has_parameter(level: str, name: str) -> bool:
+    return name.lower() in _in_lower_case(level)
+
+
+def wrong_conf_value(level: str, name: str, value: str) -> Wrong | None:
+    """Why slurmctld refuses the value; None if it takes it, or if that is unknown."""
+    known = conf_parameters(level)[_in_lower_case(level)[name.lower()]]
+    return _CHECKS[known["type"]](value.strip(), known)
+
+
+def _number(value: str, known: Mapping[str, Any]) -> Wrong | None:
+    least, most, words = known["least"], known["most"], known["words"]
+    if value.upper() in words:
+        return None
+    also = f", or {' or '.join(words)}" if words else ""
+    # Slurm reads numbers as strtoul does, and takes k for 1024 where they have 32 bits or more.
+    found = re.fullmatch(r"([+-]?(?:[0-9]+|0x[0-9a-fA-F]+))([kK]?)", value, re.ASCII)
+    if not found or (found[2] and most == _MOST_OF_16_BITS):
+        unit = "units are not taken: " if re.match(r"[0-9]+", value) else ""
+        return Wrong(f"{value!r} is not a number", f"{unit}write digits alone{also}")
+    number = int(found[1], 0 if "x" in found[1] else 10) * (1024 if found[2] else 1)
+    if number < least or (most and number > most):
+        upper = f" to {most}" if most else ""
+        return Wrong(f"{value} is out of range", f"write a number from {least}{upper}{also}")
+    return None
+
+
+_MOST_OF_16_BITS = 65535
+
+
+def _time(value: str, known: Mapping[str, Any]) -> Wrong | None:
+    # Source: time_str2mins of Slurm: -1 is UNLIMITED.
+    if value.upper() in known["words"] or value == "-1" or is_slurm_time(value):
+        return None
+    also = f", or {known['words'][0]}" if known["words"] else ""
+    return Wrong(f"{value!r} is not a time", f"write 90 (minutes), 36:00:00 or 1-12:00:00{also}")
+
+
+def _flag(value: str, known: Mapping[str, Any]) -> Wrong | None:
+    return None if _has(value, known["values"]) else Wrong(f"{value!r} is no flag", "YES or NO")
+
+
+def _one(value: str, known: Mapping[str, Any]) -> Wrong | None:
+    # Some words take a number: OverSubscribe=FORCE:4.
+    if _has(value, known["values"]) or _has(value.partition(":")[0], known["values"]):
+        return None
+    return _unknown(value, known["values"])
+
+
+def _some(value: str, known: Mapping[str, Any]) -> Wrong | None:
+    words = [one.strip() for one in value.split(",")]
+    return next(filter(None, (_one(one, known) for one in words)), None)
+
+
+def _plugin(value: str, known: Mapping[str, Any]) -> Wrong | None:
+    kind, values = known["kind"], known["values"]
+    name = value.removeprefix(f"{kind}/")
+    if name in values or not name:
+        return None
+    shown = [f"{kind}/{one}" for one in values]
+    is_own = kind in ("job_submit", "cli_filter", "prep", "site_factor")
+    wrong = _unknown(value, shown)
+    return Wrong(f"Slurm has no plugin {value!r}", wrong.hint, is_sure=not is_own)
+
+
+def _plugins(value: str, known: Mapping[str, Any]) -> Wrong | None:
+    found = (_plugin(one.strip(), known) for one in value.split(","))
+    return next(filter(None, found), None)
+
+
+def _unknown(value: str, values: list[str]) -> Wrong:
+    match = nearest(value.lower(), [one.lower() for one in values])
+    meant = next((one for one in values if one.lower() == match), "")
+    what = f"{value!r} is none of its values"
+    return Wrong(what, f"did you mean {meant}?" if meant else f"known: {', '.join(values)}")
+
+
+def _has(value: str, values: list[str]) -> bool:
+    return value.lower() in {one.lower() for one in values}
+
+
+_CHECKS: dict[str, Callable[[str, Mapping[str, Any]], Wrong | None]] = {
+    "text": lambda _value, _known: None,
+    "number": _number,
+    "time": _time,
+    "flag": _flag,
+    "one": _one,
+    "some": _some,
+    "plugin": _plugin,
+    "plugins": _plugins,
+}
+
+
+# ------------------------------------------------------------------ sbatch and srun
+# Source: sbatch(1), and sbatch of Slurm 22.05.8, 24.11.5 and 26.05.5, which was asked.
+
+
+class Form(NamedTuple):
+    """What an option takes: a pattern in any case, and how to write it."""
+
+    pattern: str
+    hint: str
+
+
+_COUNT = Form(r"[1-9]\d*", "write a number from 1")
+_NUMBER = Form(r"\d+", "write a number")
+_SIZE = Form(r"\d+([KMGT]B?)?", "write a number with K, M, G or T, for example 64G")
+_DAY = r"(\d{4}-(0?[1-9]|1[0-2])-(0?[1-9]|[12]\d|3[01])|\d{1,2}[/.]\d{1,2}([/.]\d{2,4})?|\d{6})"
+_CLOCK = r"((\d{1,2}[:.]\d{2}([:.]\d{2}(\.\d+)?)?( ?[ap]m)?)|midnight|noon|fika|teatime|elevenses)"
+_UNIT = r"(seconds?|sec|minutes?|min|hours?|days?|weeks?)?"
+_DATE = rf"({_DAY}|today|tomorrow)"
+_WHEN = rf"(now([+-]\d+{_UNIT})?|{_DATE}([T ]{_CLOCK})?|{_CLOCK}( {_DATE})?)"
+_MOMENT = Form(_WHEN, "write 16:00, now+1hour, tomorrow or 2027-01-31T08:00")
+_JOBS = r"\d+(_\d+|_\*)?(\+\d+)?(:\d+(_\d+|_\*)?(\+\d+)?)*"
+_NEED = rf"(after(any|notok|ok|burstbuffer|corr)?:{_JOBS}|expand:\d+|singleton|\d+(_\d+|_\*)?)"
+_DEPENDENCY = Form(rf"{_NEED}([,?]{_NEED})*", "write afterok:1234, afterany:1234:1235 or singleton")
+_SIGNALS = "HUP|INT|QUIT|ABRT|KILL|ALRM|TERM|USR1|USR2|URG|CONT|STOP|TSTP|TTIN|TTOU"
+_SIGNAL = Form(
+    rf"([RB]{{1,2}}:)?((SIG)?({_SIGNALS})|\d+)(@\d+)?",
+    "write a signal and seconds before the end, for example B:USR1@300",
+)
+_MAIL = (
+    *("NONE", "BEGIN", "END", "FAIL", "REQUEUE", "ALL", "INVALID_DEPEND", "STAGE_OUT"),
+    *("TIME_LIMIT", "TIME_LIMIT_90", "TIME_LIMIT_80", "TIME_LIMIT_50", "ARRAY_TASKS"),
+)
+
+
+def _words(*words: str, several: bool = False) -> Form:
+    one = "|".join(map(re.escape, words))
+    joined = ", ".join(words)
+    if several:
+        return Form(rf"({one})(,({one}))*", f"known, with commas between them: {joined}")
+    return Form(one, f"known: {joined}")
+
+
+_OPTIONS: dict[str, Form] = {
+    **dict.fromkeys(
+        ("mincpus", "ntasks-per-core", "ntasks-per-socket", "cores-per-socket"), _COUNT
+    ),
+    **dict.fromkeys(("sockets-per-node", "threads-per-core", "segment"), _COUNT),
+    **dict.fromkeys(("core-spec", "thread-spec"), _NUMBER),
+    **dict.fromkeys(("mem", "mem-per-cpu", "mem-per-gpu", "tmp"), _SIZE),
+    **dict.fromkeys(("begin", "deadline"), _MOMENT),
+    "dependency": _DEPENDENCY,
+    "exclusive": _words("user", "mcs", "topo"),
+    "kill-on-invalid-dep": _words("yes", "no"),
+    "mail-type": _words(*_MAIL, several=True),
+    "open-mode": _words("append", "truncate"),
+    "signal": _SIGNAL,
+    "switches": Form(r"[1-9]\d*(@[\d:-]+)?", "write a number, with @ and a time if it may wait"),
+    "wait-all-nodes": _words("0", "1"),
+}
+_TIMES = ("time-min", "delay-boot")
+
+
+def wrong_option_value(name: str, value: str) -> Wrong | None:
+    """Why sbatch refuses the value of an option; None if it takes it, or if that is unknown."""
+    if name in _TIMES:
+        return _time(value, {"words": ["UNLIMITED", "INFINITE"]})
+    form = _OPTIONS.get(name)
+    if form is None or re.fullmatch(form.pattern, value.strip(), re.ASCII | re.IGNORECASE):
+        return None
+    if name == "mail-type" and any(one.strip().upper() in _MAIL for one in value.split(",")):
+        return Wrong(f"sbatch ignores what it does not know in {value!r}", form.hint, is_sure=False)
+    return Wrong(f"Slurm does not take {value!r} as --{name}", form.hint)

@@ -1,0 +1,309 @@
+"""Values of slurm.conf and of sbatch: real Slurm and the tables agree about each."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clusterjobs.lab.slurm import Slurm
+from clusterjobs.slurm.values import wrong_conf_value, wrong_option_value
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
+
+# Level, parameter, value.
+WRONG_CONF = [
+    ("cluster", "SelectTypeParameters", "CR_Corr_Memory"),
+    ("cluster", "MaxArraySize", "many"),
+    ("cluster", "MaxArraySize", "-5"),
+    ("cluster", "UnkillableStepTimeout", "5m"),
+    ("cluster", "UnkillableStepTimeout", "70000"),
+    ("cluster", "PriorityType", "priority/multifactr"),
+    ("cluster", "TopologyPlugin", "topology/tre"),
+    ("cluster", "SelectType", "select/cons_trees"),
+    ("cluster", "PreemptType", "preempt/partition"),
+    ("cluster", "SchedulerType", "sched/backfil"),
+    ("cluster", "MaxJobCount", "0"),
+    ("cluster", "MaxJobCount", "10m"),
+    ("cluster", "KillWait", "30s"),
+    ("cluster", "InactiveLimit", "1:00"),
+    ("cluster", "MessageTimeout", "ten"),
+    ("cluster", "SlurmdTimeout", "5 minutes"),
+    ("cluster", "ReturnToService", "yes"),
+    ("cluster", "JobRequeue", "true"),
+    ("cluster", "DefMemPerCPU", "4G"),
+    ("cluster", "MaxMemPerNode", "64GB"),
+    ("cluster", "FirstJobId", "0"),
+    ("cluster", "PriorityWeightFairshare", "1e6"),
+    ("cluster", "PriorityDecayHalfLife", "7 days"),
+    ("cluster", "PriorityUsageResetPeriod", "EACH_WEEK"),
+    ("cluster", "EnforcePartLimits", "SOME"),
+    ("cluster", "PrologFlags", "Alloc,Contains"),
+    ("cluster", "AccountingStorageEnforce", "limit"),
+    ("cluster", "PropagateResourceLimits", "MEMLOK"),
+    ("cluster", "DebugFlags", "Backfil"),
+    ("partition", "MaxTime", "36 hours"),
+    ("partition", "DefaultTime", "1d"),
+    ("partition", "MaxNodes", "all"),
+    ("partition", "MaxNodes", "-1"),
+    ("partition", "OverSubscribe", "EXCLUSIV"),
+    ("partition", "State", "ON"),
+    ("partition", "GraceTime", "1m"),
+    ("partition", "PriorityTier", "70000"),
+    ("partition", "DefMemPerGPU", "8G"),
+    ("partition", "Hidden", "maybe"),
+    ("node", "Weight", "heavy"),
+    ("node", "RealMemory", "64G"),
+    ("node", "CPUs", "96c"),
+    ("node", "ThreadsPerCore", "two"),
+]
+# slurmctld starts with these. slurmd does not, or nothing records the jobs.
+NO_SUCH_PLUGINS = [
+    ("TaskPlugin", "task/affinty"),
+    ("TaskPlugin", "task/cgroup,task/afinity"),
+    ("ProctrackType", "proctrack/cgrup"),
+    ("JobCompType", "jobcomp/file"),
+]
+RIGHT_CONF = [
+    ("cluster", "MaxJobCount", "20k"),
+    ("cluster", "PriorityWeightAge", "0x10"),
+    ("cluster", "SelectTypeParameters", "CR_Core_Memory,CR_LLN"),
+    ("cluster", "SelectTypeParameters", "cr_cpu"),
+    ("cluster", "MaxArraySize", "4000001"),
+    ("cluster", "PriorityType", "priority/multifactor"),
+    ("cluster", "TaskPlugin", "affinity,none"),
+    ("cluster", "PriorityDecayHalfLife", "14-0"),
+    ("cluster", "PriorityMaxAge", "7-12:30"),
+    ("cluster", "PrologFlags", "alloc,Contain"),
+    ("cluster", "AccountingStorageEnforce", "associations,limits,qos,safe"),
+    ("cluster", "EnforcePartLimits", "any"),
+    ("cluster", "UnkillableStepTimeout", "300"),
+    ("cluster", "InactiveLimit", "INFINITE"),
+    ("cluster", "SlurmctldDebug", "debug3"),
+    ("cluster", "SchedulerParameters", "bf_window=4320,bf_continue"),
+    ("cluster", "PropagateResourceLimits", "NONE"),
+    ("partition", "MaxTime", "UNLIMITED"),
+    ("partition", "MaxTime", "-1"),
+    ("partition", "MaxTime", "1-12"),
+    ("partition", "MaxNodes", "INFINITE"),
+    ("partition", "OverSubscribe", "FORCE:4"),
+    ("partition", "State", "drain"),
+    ("node", "Weight", "1000"),
+]
+WRONG_OPTIONS = [
+    *[("mem", one) for one in ("64GiB", "64 G", "half", "-1", "1.5G", "64GBs")],
+    *[("begin", one) for one in ("tomorow", "12", "2027-13-01", "now+1hr", "monday", "25")],
+    *[("deadline", one) for one in ("next week", "2027-02-41")],
+    *[("mail-type", one) for one in ("END FAIL", "DONE", "end;fail")],
+    *[("dependency", one) for one in ("afterok", "afterfoo:12", "afterok:x", "after ok:12")],
+    *[("signal", one) for one in ("USR9@60", "USR1@1m", "X:USR1@60")],
+    *[("time-min", one) for one in ("36 hours", "1h", "1d")],
+    *[("exclusive", "yes"), ("kill-on-invalid-dep", "maybe"), ("open-mode", "overwrite")],
+    *[("switches", "0"), ("switches", "few"), ("wait-all-nodes", "yes"), ("core-spec", "two")],
+    *[("sockets-per-node", "0"), ("thread-spec", "all"), ("tmp", "100GiB"), ("mincpus", "0")],
+    *[("mem-per-cpu", "4 GB"), ("threads-per-core", "x"), ("delay-boot", "5 min")],
+]
+RIGHT_OPTIONS = [
+    *[("mem", "64GB"), ("mem", "0"), ("mem", "500000k"), ("tmp", "10t")],
+    *[
+        ("begin", "now+2days"),
+        ("begin", "16:00"),
+        ("begin", "2036-01-20T12:34:00"),
+        ("begin", "noon"),
+    ],
+    *[("begin", "tomorrow"), ("begin", "now"), ("begin", "010130"), ("begin", "01/20/36")],
+    *[("mail-type", "end,Fail"), ("mail-type", "TIME_LIMIT_80,ARRAY_TASKS")],
+    *[("signal", "B:TERM@300"), ("signal", "10@60")],
+    *[("dependency", "singleton"), ("time-min", "1-0"), ("time-min", "30:00")],
+    *[("exclusive", "user"), ("switches", "2@10:00"), ("nice", "-5"), ("open-mode", "append")],
+]
+
+
+class Controller:
+    """slurmctld that knows nodes of which none runs; `read` is asked for each configuration."""
+
+    def __init__(self, slurm: Slurm, folder: Path) -> None:
+        self.slurm, self.folder = slurm, folder
+        self._file = folder / "slurm.conf"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def lines(self, level: str = "", name: str = "", value: str = "") -> str:
+        conf = {
+            "ClusterName": "lab",
+            "SlurmctldHost": f"{os.uname().nodename.partition('.')[0]}(127.0.0.1)",
+            "SlurmctldPort": "17917",
+            "SlurmUser": "root",
+            "AuthType": "auth/none",
+            "CredType": "cred/none",
+            "StateSaveLocation": str(self.folder / "state"),
+            "SlurmctldPidFile": str(self.folder / "pid"),
+            "SuspendProgram": "/bin/true",
+            "ResumeProgram": "/bin/true",
+            "SuspendTime": "300",
+            "SelectType": "select/cons_tres",
+            "SelectTypeParameters": "CR_Core_Memory",
+            "ProctrackType": "proctrack/linuxproc",
+            "TaskPlugin": "task/none",
+        }
+        if self.slurm.plugin_dir:
+            conf["PluginDir"] = str(self.slurm.plugin_dir)
+        node = {"NodeName": "n[1-8]", "CPUs": "96", "RealMemory": "500000", "State": "CLOUD"}
+        partition = {"PartitionName": "main", "Nodes": "ALL", "Default": "YES", "State": "UP"}
+        level_of = {"cluster": conf, "node": node, "partition": partition}
+        if level:
+            level_of[level][name] = f'"{value}"'
+        lines = [f"{key}={text}" for key, text in conf.items()]
+        lines += [
+            " ".join(f"{key}={text}" for key, text in one.items()) for one in (node, partition)
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _env(self) -> dict[str, str]:
+        libraries = ":".join(map(str, self.slurm.library_dirs))
+        return {
+            "SLURM_CONF": str(self._file),
+            "PATH": "/usr/bin:/bin",
+            **({} if self.slurm.loader else {"LD_LIBRARY_PATH": libraries}),
+        }
+
+    def _run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [*self.slurm.command(words[0]), *words[1:]]
+        return subprocess.run(command, env=self._env(), capture_output=True, text=True, timeout=60)
+
+    def complaint(self, level: str, name: str, value: str) -> str:
+        """What Slurm says of a slurm.conf with this value; "" if slurmctld starts with it."""
+        self._file.write_text(self.lines(level, name, value))
+        read = self._run("scontrol", "show", "hostnames", "n1")
+        if read.returncode:
+            return read.stderr
+        (self.folder / "state").mkdir(exist_ok=True)
+        log = self.start()
+        return "" if log is None else log
+
+    def start(self) -> str | None:
+        """Start it; returns what it said if it ended. A started one is ended by `stop`."""
+        output = self.folder / "log"
+        with output.open("wb") as log:
+            command = [*self.slurm.command("slurmctld"), "-D", "-c"]
+            process = subprocess.Popen(
+                command, env=self._env(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        self._process = process
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            said = output.read_text()
+            if "fatal" in said or process.poll() is not None:
+                self.stop()
+                return said
+            if "Running as primary controller" in said:
+                return None
+            time.sleep(0.02)
+        raise AssertionError(output.read_text())
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+    def sbatch(self, name: str, value: str) -> str:
+        """What sbatch says of an option; "" if it accepts the job."""
+        options = ["--test-only", f"--{name}={value}", "--wrap=true"]
+        done = self._run("sbatch", *options)
+        return done.stderr if done.returncode else ""
+
+
+@pytest.fixture
+def controller(slurm: Slurm) -> Iterator[Controller]:
+    if os.geteuid() != 0:
+        pytest.skip("slurmctld runs as root here")
+    with tempfile.TemporaryDirectory() as folder:
+        found = Controller(slurm, Path(folder))
+        try:
+            yield found
+        finally:
+            found.stop()
+
+
+def test_slurmctld_refuses_the_values_of_slurm_conf_that_the_table_refuses(
+    controller: Controller,
+) -> None:
+    different = []
+    for level, name, value in WRONG_CONF:
+        said = controller.complaint(level, name, value)
+        controller.stop()
+        wrong = wrong_conf_value(level, name, value)
+        print(f"{level} {name}={value}\n  Slurm: {_last(said)}\n  we:    {wrong and wrong.what}")
+        if not (said and wrong):
+            different.append((level, name, value, said, wrong))
+    assert different == []
+
+
+def test_plugins_without_a_file_are_refused(slurm: Slurm) -> None:
+    folder = slurm.plugin_dir
+    assert folder
+    for name, value in NO_SUCH_PLUGINS:
+        last = value.split(",")[-1]
+        assert not (folder / f"{last.replace('/', '_')}.so").exists()
+        wrong = wrong_conf_value("cluster", name, value)
+        assert wrong
+        assert wrong.is_sure
+
+
+def test_slurmctld_takes_unusual_values_of_slurm_conf_that_the_table_takes(
+    controller: Controller,
+) -> None:
+    different = []
+    for level, name, value in RIGHT_CONF:
+        said = controller.complaint(level, name, value)
+        controller.stop()
+        if said or wrong_conf_value(level, name, value):
+            different.append((level, name, value, said, wrong_conf_value(level, name, value)))
+    assert different == []
+
+
+def test_sbatch_refuses_the_values_that_a_spec_may_not_have(controller: Controller) -> None:
+    _start(controller)
+    different = []
+    for name, value in WRONG_OPTIONS:
+        said, wrong = controller.sbatch(name, value), wrong_option_value(name, value)
+        print(f"--{name}={value}\n  Slurm: {_last(said)}\n  we:    {wrong and wrong.what}")
+        if not (said and wrong):
+            different.append((name, value, said, wrong))
+    assert different == []
+
+
+def test_sbatch_takes_unusual_values_that_a_spec_may_have(controller: Controller) -> None:
+    _start(controller)
+    different = []
+    for name, value in RIGHT_OPTIONS:
+        said, wrong = controller.sbatch(name, value), wrong_option_value(name, value)
+        if wrong or re.search(r"Invalid|unrecognized|not a valid", said):
+            different.append((name, value, said, wrong))
+    assert different == []
+
+
+def test_sbatch_ignores_a_type_of_mail_that_it_does_not_know(controller: Controller) -> None:
+    _start(controller)
+    wrong = wrong_option_value("mail-type", "END,FAILED")
+    assert controller.sbatch("mail-type", "END,FAILED") == ""
+    assert wrong
+    assert not wrong.is_sure
+
+
+def _start(controller: Controller) -> None:
+    (controller.folder / "slurm.conf").write_text(controller.lines())
+    (controller.folder / "state").mkdir()
+    assert controller.start() is None
+
+
+def _last(said: str) -> str:
+    lines = [line for line in said.splitlines() if re.search("error|fatal|nvalid", line)]
+    return (lines or said.splitlines() or [""])[0].strip()
