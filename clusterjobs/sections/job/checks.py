@@ -21,7 +21,6 @@ from clusterjobs.slurm.options import (
     seconds_of,
     slurm_time,
 )
-from clusterjobs.slurm.values import wrong_option_value
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.key_names import owners_of_options
 from clusterjobs.spec.model import known_keys
@@ -236,8 +235,11 @@ def _check_value(
     elif kind == "none" and not isinstance(value, bool):
         what, hint = f"--{name} takes no value", f"write {name}: true, or remove it"
         context.problem((program, name), what, hint)
-    elif isinstance(value, str) and "$" not in value and (wrong := wrong_option_value(name, value)):
-        context.problem((program, name), wrong.what, wrong.hint, warning=not wrong.is_sure)
+    elif isinstance(value, str) and "$" not in value:
+        from clusterjobs.slurm.values import wrong_option_value  # most specs have no such value
+
+        if wrong := wrong_option_value(name, value):
+            context.problem((program, name), wrong.what, wrong.hint, warning=not wrong.is_sure)
 
 
 # A more similar name is misspelt; a less similar one may be an option of a plugin.
