@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from clusterjobs.foresight.formulas.memory import Memory, estimate_memory
-from clusterjobs.foresight.formulas.memory_parts import count_parameters
+from clusterjobs.foresight.formulas.memory_parts import adapter_parameters, count_parameters
 from clusterjobs.foresight.formulas.speed import Speed, estimate_speed
 from clusterjobs.foresight.formulas.training_time import (
     FAILURES,
@@ -66,7 +66,10 @@ def foresee(
     )
     parameters = count_parameters(model)
     step = speed.step_seconds if speed else None
-    saves = saves_of(job, parameters, step)
+    trained = parameters
+    if layout.adapter_rank:
+        trained = round(adapter_parameters(model, layout._replace(tensor=1, pipeline=1), 0))
+    saves = saves_of(job, trained, step)
     time = cost = None
     price = price_of(job.nodes, sites)
     no_cost = price if isinstance(price, str) else "no cost: the time is unknown"
@@ -127,8 +130,10 @@ def foresight_data(found: Foresight) -> dict[str, Any]:
         "tokens_per_second_per_gpu": range_data(speed and speed.tokens_per_second_per_gpu),
         "tflops_per_gpu": range_data(speed and speed.tflops_per_gpu),
         "mfu": range_data(speed and speed.mfu),
+        "mfu_counts_causal_half": bool(speed and speed.counts_causal_half),
         "limits": [str(one) for one in speed.limits] if speed else [],
-        "validated": bool(speed and speed.validated),
+        "validated": bool(speed and speed.validated and not found.job.assumed),
+        "assumed": list(found.job.assumed),
         "doubts": list(speed.doubts) if speed else [no_speed(found)],
         "nearest": [str(one) for one in speed.nearest] if speed else [],
         "total_seconds": _time_data(found),

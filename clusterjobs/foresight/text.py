@@ -41,11 +41,14 @@ def foresight_text(found: Foresight) -> str:
 def _origin(found: Foresight) -> str:
     if found.measured:
         return found.measured.shown()
-    if found.speed is None:
-        return ""
-    if found.speed.validated:
-        return "inside the region of published measurements"
-    return "not validated: " + "; ".join(found.speed.doubts)
+    lines = []
+    if found.job.assumed:
+        lines.append(f"assumed: {', '.join(found.job.assumed)}; kind and trainable of model say it")
+    if found.speed and found.speed.doubts:
+        lines.append("not validated: " + "; ".join(found.speed.doubts))
+    elif found.speed and not found.job.assumed:
+        lines.append("inside the region of published measurements")
+    return "\n".join(lines)
 
 
 def _memory(found: Foresight) -> tuple[str, str]:
@@ -69,6 +72,8 @@ def _step(found: Foresight) -> tuple[str, str]:
         f"{between(speed.step_seconds, 's')}, {between(speed.tokens_per_second_per_gpu)} tokens/s "
         f"per GPU, MFU {100 * speed.mfu.low:.0f}-{100 * speed.mfu.high:.0f} %"
     )
+    if speed.counts_causal_half:
+        text += " (attention counted once for its causal half)"
     return text, ", ".join(map(str, speed.limits))
 
 
@@ -111,7 +116,8 @@ def _cost(found: Foresight) -> tuple[str, str]:
     if found.cost is None:
         return f"unknown: {found.no_cost}", ""
     usd = found.cost.usd
-    return f"${between(usd)}, middle ${number(usd.mid)}", found.cost.price.shown()
+    about = "about " if found.cost.price.assumed else ""
+    return f"{about}${between(usd)}, middle ${number(usd.mid)}", found.cost.price.shown()
 
 
 def steps_text(count: int) -> str:
@@ -158,8 +164,8 @@ def foresight_warnings(
 ) -> Iterator[Problem]:
     """What would waste the GPUs that are about to be rented.
 
-    `strict`: a job that does not fit is an error. Idle GPUs are no part of it: the plan warns of
-    them for every job.
+    `strict`: a job that does not fit is an error, unless what is trained is assumed, or nothing
+    comparable was measured. Idle GPUs are no part of it: the plan warns of them for every job.
     """
 
     def problem(path: Path, what: str, hint: str, warning: bool = True) -> Problem:
@@ -174,7 +180,8 @@ def foresight_warnings(
         where: Path = ("batch",) if batch != {} else ("model",)
         if isinstance(batch, dict) and batch.get("micro", {}) != {}:
             where = ("batch", "micro")
-        yield problem(where, what, remedies[0], not strict)
+        is_guess = bool(found.job.assumed or layout.adapter_rank or found.job.model.vocab == 1)
+        yield problem(where, what, remedies[0], not strict or is_guess)
     bubble = bubble_share(found)
     if bubble > MOST_LOST:
         p, m = layout.pipeline, round(layout.micro_batches)

@@ -183,6 +183,7 @@ class Foreseen(NamedTuple):
     `model` and `layout`: fields of foresight's records; a field that nothing says is missing.
     `vocab_multiple`: the vocabulary is padded to a multiple of it, times the tensor ranks. `steps`
     of the training, and `save_steps` between two checkpoints, if its own config files say them.
+    `is_own_script`: the program is the user's, and can be any model, trained in any way.
     """
 
     model: Mapping[str, Any] = {}
@@ -190,6 +191,7 @@ class Foreseen(NamedTuple):
     vocab_multiple: int | None = None
     steps: int | None = None
     save_steps: int | None = None
+    is_own_script: bool = False
 
 
 class Framework(abc.ABC):

@@ -55,7 +55,7 @@ class Horovod(Framework):
     def foreseen(
         self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> Foreseen:
-        return Foreseen(layout={"engine": "horovod"})
+        return Foreseen(layout={"engine": "horovod"}, is_own_script=True)
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance

@@ -44,7 +44,7 @@ class Jax(Framework):
     def foreseen(
         self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> Foreseen:
-        return Foreseen(layout={"engine": "jax", "zero": 3})
+        return Foreseen(layout={"engine": "jax", "zero": 3}, is_own_script=True)
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance

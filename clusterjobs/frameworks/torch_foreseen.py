@@ -3,7 +3,7 @@
 Reads the arguments of Hugging Face's Trainer, of Lightning and of torchtitan.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
@@ -206,9 +206,13 @@ def foreseen(
     zero: Zero | None = None,
     config: Mapping[str, Any] | None = None,
     fsdp: Fsdp | None = None,
+    engine: str = "ddp",
 ) -> Foreseen:
-    """`config`: DeepSpeed's; None if the program does not use it."""
-    layout: dict[str, Any] = {"engine": "ddp", **of_arguments(spec)}
+    """`config`: DeepSpeed's; None if the program does not use it.
+
+    `engine`: without any of them, "" if only the script knows it.
+    """
+    layout: dict[str, Any] = {"engine": engine, **of_arguments(spec)}
     if config is not None:
         layout |= deepspeed_layout(zero, config)
     elif fsdp is not None:
@@ -217,7 +221,55 @@ def foreseen(
             layout["recompute"] = "full"
         if fsdp.offload:
             layout["offload"] = "parameters"
-    return Foreseen(_sequence(spec), layout)
+    return Foreseen(_sequence(spec), layout, is_own_script=True)
+
+
+def of_script(spec: Experiment) -> Foreseen:
+    """A script of the user's own: its arguments may say how it shards the model."""
+    found = foreseen(spec, engine="")
+    return found._replace(layout={**found.layout, **_sharding(Flags(spec))})
+
+
+_FSDP = ("fsdp", "use_fsdp", "enable_fsdp", "fsdp2", "sharding_strategy", "fsdp_config")
+_STAGES = ("zero_stage", "ds_stage", "deepspeed_stage")
+
+
+def _sharding(flags: Flags) -> dict[str, Any]:
+    """What arguments of scripts say of it, as most of them name it."""
+    stage = next(filter(None, map(flags.count, _STAGES)), None)
+    if stage in (1, 2, 3):
+        return {"engine": "deepspeed", "zero": stage}
+    strategy = (flags.text("strategy") or flags.text("parallel_strategy")).lower()
+    if _is_on(flags, _FSDP) or strategy.startswith("fsdp"):
+        return {"engine": "fsdp", "zero": 3}
+    if _is_on(flags, ("ddp", "use_ddp")) or strategy.startswith("ddp"):
+        return {"engine": "ddp"}
+    return {}
+
+
+def _is_on(flags: Flags, names: Sequence[str]) -> bool:
+    return any(flags.has(one) and flags.text(one).lower() not in ("false", "0") for one in names)
+
+
+_ADAPTERS = ("use_peft", "use_lora", "lora", "use_qlora", "qlora", "use_peft_lora", "enable_lora")
+_RANKS = ("lora_r", "lora_rank", "lora_dim", "peft_lora_r", "r")
+_IN_4_BITS = ("load_in_4bit", "use_4bit_quantization", "use_qlora", "qlora", "use_4bit")
+_IN_8_BITS = ("load_in_8bit", "use_8bit_quantization", "use_8bit")
+USUAL_RANK = 16  # TRL's default of lora_r
+
+
+def _adapter(flags: Flags) -> dict[str, Any]:
+    """LoRA, and its frozen weights, as TRL, LLaMA-Factory and many scripts name them."""
+    kind = (flags.text("finetuning_type") or flags.text("peft_method")).lower()
+    if not _is_on(flags, _ADAPTERS) and kind not in ("lora", "qlora"):
+        return {"adapter_rank": 0} if kind == "full" else {}
+    rank = next(filter(None, map(flags.count, _RANKS)), USUAL_RANK)
+    bits = flags.count("quantization_bit")
+    if _is_on(flags, _IN_4_BITS) or kind == "qlora":
+        bits = 4
+    elif _is_on(flags, _IN_8_BITS):
+        bits = 8
+    return {"adapter_rank": rank, "weight_bits": bits if bits in (4, 8) else 16}
 
 
 def _sequence(spec: Experiment) -> dict[str, int]:
@@ -243,7 +295,7 @@ def of_arguments(spec: Experiment) -> dict[str, Any]:
     else:
         known = (name for start, name in _OPTIMIZERS.items() if optimizer.startswith(start))
         found["optimizer"] = next(known, "adam")
-    return found
+    return found | _adapter(flags)
 
 
 def of_lightning(spec: Experiment) -> Foreseen:
@@ -258,7 +310,7 @@ def of_lightning(spec: Experiment) -> Foreseen:
             layout["offload"] = "optimizer"
     elif strategy.startswith("fsdp"):
         layout |= {"engine": "fsdp", "zero": 3}
-    return Foreseen(layout=layout)
+    return Foreseen(layout=layout, is_own_script=True)
 
 
 # ------------------------------------------------------------------ torchtitan

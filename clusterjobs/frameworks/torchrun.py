@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks.arguments import arguments_of, check_parallel_arguments, script_of
 from clusterjobs.frameworks.base import Foreseen, Framework, Program, Task
-from clusterjobs.frameworks.torch_foreseen import foreseen
+from clusterjobs.frameworks.torch_foreseen import of_script
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
 
@@ -24,7 +24,7 @@ class Torchrun(Framework):
     def foreseen(
         self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> Foreseen:
-        return foreseen(spec)
+        return of_script(spec)
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance

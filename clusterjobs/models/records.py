@@ -96,7 +96,8 @@ class Layout(NamedTuple):
     attention core alone, and `selective_ops` for the policy of torchtitan. `context` splits the
     sequence; its ranks share gradients, too. `gradient_bytes`: of Megatron-Core's gradients, 4 in
     bf16 by default. `gradient_sync`: FSDP shares gradients out after each micro batch of a step, or
-    after the last; None is unknown. `expert_tensor` None is `tensor`.
+    after the last; None is unknown. `expert_tensor` None is `tensor`. `adapter_rank`: of LoRA, 0 if
+    all parameters are trained; `weight_bits`: of the frozen weights beside it.
     """
 
     gpus: int
@@ -124,6 +125,8 @@ class Layout(NamedTuple):
     logit_bytes: float | None = None
     gradient_bytes: float | None = None
     gradient_sync: Literal["each", "last"] | None = None
+    adapter_rank: int = 0
+    weight_bits: int = 16
 
     @property
     def data(self) -> int:
@@ -178,6 +181,7 @@ class Network(NamedTuple):
 
 
 TRAINING_PASSES = 3  # forward, and twice the forward's work backward
+ADAPTER_PASSES = 2  # frozen weights have no gradients of their own
 
 
 def forward_flops(model: ModelShape, sequences: float) -> float:
@@ -189,9 +193,19 @@ def forward_flops(model: ModelShape, sequences: float) -> float:
     return sequences * model.sequence * (_layer_flops(model) + head)
 
 
-def model_flops(model: ModelShape, sequences: float) -> float:
-    """FLOPs of a step of `sequences` without recomputation: what MFU counts."""
-    return TRAINING_PASSES * forward_flops(model, sequences)
+def model_flops(model: ModelShape, sequences: float, layout: Layout | None = None) -> float:
+    """FLOPs of a step of `sequences` without recomputation: what MFU counts.
+
+    `layout`: says whether only an adapter is trained.
+    """
+    passes = ADAPTER_PASSES if layout and layout.adapter_rank else TRAINING_PASSES
+    return passes * forward_flops(model, sequences)
+
+
+def attention_share(model: ModelShape) -> float:
+    """The share of attention's scores and values in the FLOPs, with the half that is not causal."""
+    sequence = model.sequence
+    return sequence * model.layers * _attention_flops(model) / forward_flops(model, 1)
 
 
 def hardware_flops(model: ModelShape, layout: Layout) -> float:
@@ -205,7 +219,7 @@ def hardware_flops(model: ModelShape, layout: Layout) -> float:
         "selective_ops": token_count * _layer_flops(model) / 2,
         "selective": scores,
     }.get(layout.recompute, 0.0)
-    return model_flops(model, batch) + again
+    return model_flops(model, batch, layout) + again
 
 
 def _attention_flops(model: ModelShape) -> float:

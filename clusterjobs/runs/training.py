@@ -15,6 +15,7 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.frameworks.arguments import given_arguments
 from clusterjobs.frameworks.base import Foreseen, Framework
+from clusterjobs.frameworks.torch_foreseen import USUAL_RANK
 from clusterjobs.models.gpus import find_gpu
 from clusterjobs.models.records import Experts, Gpu, Layout, ModelShape, Network
 from clusterjobs.plugins import Unknown
@@ -25,7 +26,7 @@ from clusterjobs.sections.plan import Placement, Plan
 from clusterjobs.sites.prices import Nodes
 from clusterjobs.slurm.options import seconds_of
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.keys.model import Model
+from clusterjobs.spec.keys.model import Model, ModelOfConfig
 from clusterjobs.spec.load import LoadedSpec
 from clusterjobs.text import show
 from clusterjobs.yaml.document import Path
@@ -111,6 +112,8 @@ def _argument(spec: Experiment, names: Sequence[str]) -> tuple[str, float] | Non
 
 
 UNKNOWN_MODEL = "the model is unknown"
+UNKNOWN_SHARDING = "how the script shards the model is unknown"
+NO_DIFFUSION = "nothing is predicted for models of kind diffusion"
 NO_SEQUENCE = "the sequence length is unknown"
 _NEEDED = ("layers", "hidden", "heads", "sequence", "vocab")
 # What a model with a gate has, unless a file or the spec says otherwise.
@@ -126,6 +129,10 @@ def model_and_layout(
     spec, found = foreseen_of(loaded, texts)
     if "engine" not in found.layout:
         return f"nothing is predicted for framework: {show(loaded.spec.framework)}"
+    if spec.model and spec.model.kind == "diffusion":
+        return NO_DIFFUSION
+    if not found.layout["engine"] and not (spec.model and spec.model.sharding):
+        return UNKNOWN_SHARDING
     in_file = _in_file(loaded.spec, texts)
     if in_file and not _writes_sequence(loaded.spec.model) and _decides_sequence(found):
         # The file has the longest sequence that the model takes; few trainings are that long.
@@ -148,7 +155,7 @@ def _writes_sequence(model: Model | None) -> bool:
 
 def _decides_sequence(found: Foreseen) -> bool:
     """Whether the program decides it, and does not get `model.sequence` as an argument."""
-    return found.layout["engine"] in ("ddp", "fsdp", "deepspeed", "horovod", "jax")
+    return found.is_own_script
 
 
 def foreseen_of(loaded: LoadedSpec, texts: Mapping[str, str]) -> tuple[Experiment, Foreseen]:
@@ -175,13 +182,15 @@ def _shape(
     fields: dict[str, Any] = in_file._asdict() if in_file else {}
     fields |= _plain(found.model)
     fields |= _of_spec(model)
+    if model and model.kind == "vision":
+        fields = {**_LIKE_VIT, **fields}
     if fields.get("gated") and not found.vocab_multiple and not in_file:
         fields = {**_LIKE_LLAMA, **fields}
     missing = [name for name in _NEEDED if not fields.get(name)]
     if missing:
         return f"{UNKNOWN_MODEL}: {', '.join(missing)} missing"
     heads, hidden = fields["heads"], fields["hidden"]
-    if not fields.get("causal", True):  # BERT's head: a layer, a norm and a bias
+    if not fields.get("causal", True) and fields.get("predicted_share") != 0:  # BERT's head
         fields.setdefault("further", hidden * hidden + 3 * hidden + fields["vocab"])
     fields.setdefault("kv_heads", heads)
     fields.setdefault("head_dim", max(1, hidden // heads))
@@ -207,6 +216,10 @@ def _plain(said: Mapping[str, Any]) -> dict[str, Any]:
     return fields
 
 
+# A vision transformer has no vocabulary: its patches and its classes are small matrices.
+_LIKE_VIT: dict[str, Any] = {"vocab": 1, "predicted_share": 0.0, "positions": "learned"}
+
+
 def _of_spec(model: Model | None) -> dict[str, Any]:
     """The keys of `model` that are written, by their names in ModelShape."""
     names = {"glu": "gated", "ffn": "ffn", "tied": "tied", "kv_heads": "kv_heads"}
@@ -214,6 +227,8 @@ def _of_spec(model: Model | None) -> dict[str, Any]:
     if model is None:
         return {}
     found = {field: getattr(model, key) for key, field in {**sizes, **names}.items()}
+    if model.kind:
+        found["causal"] = model.kind == "decoder"
     return {field: value for field, value in found.items() if value is not None}
 
 
@@ -234,6 +249,7 @@ def _layout(plan: Plan, spec: Experiment, found: Foreseen, framework: Framework)
         "sequence_parallel": sizes.sequence and sizes.tensor > 1,
         "precision": _precision(spec),
         **found.layout,
+        **_of_model(spec.model),
     }
     per_node = shape.gpus_per_node or shape.ranks_per_node  # without GPUs, ranks are counted
     if not framework.one_rank_uses_all_gpus:
@@ -252,6 +268,36 @@ def _layout(plan: Plan, spec: Experiment, found: Foreseen, framework: Framework)
     )
 
 
+_SHARDINGS: dict[str, dict[str, Any]] = {
+    "ddp": {"engine": "ddp", "zero": 0},
+    "fsdp": {"engine": "fsdp", "zero": 3},
+    **{f"zero{stage}": {"engine": "deepspeed", "zero": stage} for stage in (1, 2, 3)},
+}
+
+
+def _of_model(model: Model | None) -> dict[str, Any]:
+    """What the spec says of sharding, and of what is trained."""
+    if model is None:
+        return {}
+    found = dict(_SHARDINGS.get(model.sharding or "", {}))
+    if model.trainable:
+        is_adapter = model.trainable == "lora"
+        found["adapter_rank"] = (model.rank or USUAL_RANK) if is_adapter else 0
+        found["weight_bits"] = model.quantized or 16
+    return found
+
+
+def _assumed(spec: Experiment, found: Foreseen) -> tuple[str, ...]:
+    """What neither the spec nor the framework says of a program of the user's own."""
+    if not found.is_own_script:
+        return ()
+    model = spec.model
+    has_kind = model and (model.kind or isinstance(model, ModelOfConfig))
+    is_said = (model and model.trainable) or "adapter_rank" in found.layout
+    parts = (("a decoder", has_kind), ("all parameters are trained", is_said))
+    return tuple(text for text, is_known in parts if not is_known)
+
+
 def _precision(spec: Experiment) -> str:
     """Mixed precision in bf16, if a script decides it itself: fp32 alone is rare on these GPUs."""
     return spec.precision or "bf16"
@@ -259,13 +305,18 @@ def _precision(spec: Experiment) -> str:
 
 HINTS = {
     UNKNOWN_MODEL: "add model: {layers, hidden, heads, sequence, vocab}",
+    UNKNOWN_SHARDING: "add sharding to model: ddp, fsdp, zero1, zero2 or zero3",
+    NO_DIFFUSION: "a diffusion transformer is a model of kind: vision",
     NO_SEQUENCE: "add sequence to model, the tokens of one sample",
 }
 CPU = "CPU of "  # and a node type, in place of the name of a GPU
 
 
 class Training(NamedTuple):
-    """The training of a job. `disk_rate`: bytes/s of the checkpoints' file system."""
+    """The training of a job. `disk_rate`: bytes/s of the checkpoints' file system.
+
+    `assumed`: what neither the spec nor the framework says of the model.
+    """
 
     model: ModelShape
     layout: Layout
@@ -277,6 +328,7 @@ class Training(NamedTuple):
     time_limit: int | None
     disk_rate: float | None = None
     software: str = ""
+    assumed: tuple[str, ...] = ()
 
 
 def training_of(
@@ -311,6 +363,7 @@ def training_of(
         seconds_of(limit) if limit else None,
         disk_rate=_disk_rate(plan, facts),
         software=show(loaded.spec.framework),
+        assumed=_assumed(loaded.spec, said),
     )
 
 

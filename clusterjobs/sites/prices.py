@@ -134,17 +134,22 @@ class Nodes(NamedTuple):
 
 
 class HourlyPrice(NamedTuple):
-    """What one node costs for an hour. `where`: the region or cluster that it is valid for."""
+    """What one node costs for an hour. `where`: the region or cluster that it is valid for.
+
+    `assumed`: why it may be another one, "" if it is not assumed.
+    """
 
     usd_per_hour: float
     where: str
     purchase: str
     date: str
     source: str
+    assumed: str = ""
 
     def shown(self) -> str:
         terms = ", ".join(filter(None, (self.where, self.purchase, self.date)))
-        return f"${self.usd_per_hour:,.2f} per node and hour: {terms} ({self.source})"
+        about = f"; assumed, since {self.assumed}" if self.assumed else ""
+        return f"${self.usd_per_hour:,.2f} per node and hour: {terms} ({self.source}){about}"
 
 
 def price_of(nodes: Nodes, sites: Sequence[tuple[str, str]]) -> HourlyPrice | str:
@@ -156,7 +161,7 @@ def price_of(nodes: Nodes, sites: Sequence[tuple[str, str]]) -> HourlyPrice | st
         where = own.region or f"cluster {own.cluster}"
         return HourlyPrice(own.usd_per_hour, where, own.purchase or "", own.date, own.source)
     if not nodes.region:
-        return f"no price: the region of {nodes.cluster} is unknown; site.yaml can give prices"
+        return _assumed_price(nodes)
     if not nodes.purchase:
         return f"no price: it is unknown how {nodes.node_type} is paid for"
     listed = find_price(nodes.node_type, nodes.region, nodes.purchase)
@@ -166,6 +171,20 @@ def price_of(nodes: Nodes, sites: Sequence[tuple[str, str]]) -> HourlyPrice | st
     return HourlyPrice(
         listed.usd_per_hour, listed.region, listed.purchase, listed.date, listed.source
     )
+
+
+# Where the region is unknown: most types cost least there, and all of the catalogue's have a price.
+_REGION = "us-east-1"
+
+
+def _assumed_price(nodes: Nodes) -> HourlyPrice | str:
+    """The list price of one region, marked as assumed, or why there is none."""
+    why = f"the region of {nodes.cluster} is unknown: region: us-west-2 in site.yaml says it"
+    listed = find_price(nodes.node_type, _REGION, nodes.purchase or "ONDEMAND")
+    if listed is None:
+        return f"no price: {why}, and `prices` there give others"
+    where = f"list price of {listed.region}"
+    return HourlyPrice(listed.usd_per_hour, where, listed.purchase, listed.date, listed.source, why)
 
 
 def _site_price(nodes: Nodes, sites: Sequence[tuple[str, str]]) -> SitePrice | None:

@@ -122,6 +122,19 @@ def test_node_types_of_clusters_are_compared_with_their_prices(
         assert one["price"]["purchase"] == "ONDEMAND"
 
 
+def test_each_cluster_has_a_row_and_rows_are_in_order(
+    clusterjobs: Callable[..., Any], spec: pathlib.Path, site_home: pathlib.Path
+) -> None:
+    found = advice(clusterjobs, spec, "--clusters", "p4de-a100,p5-h100", "--by", "cost")
+    assert {one["where"].partition(":")[0] for one in found["options"]} == {"p4de-a100", "p5-h100"}
+    costs = [one["cost"]["high"] for one in found["options"] if one["verdict"] == "fits"]
+    assert costs == sorted(costs)
+    text = clusterjobs("advise", spec, "--clusters", "p4de-a100,p5-h100", "--by", "cost").out
+    rows = [line for line in text.splitlines() if ", at most $" in line]
+    assert len(rows) == len(found["options"])
+    assert all("p4de-a100: " in row or "p5-h100: " in row for row in rows)
+
+
 def test_no_cluster_is_needed(clusterjobs: Callable[..., Any], spec: pathlib.Path) -> None:
     spec.write_text(SPEC.replace("cluster: p4de-a100\nnodes: 8\n", ""))
     found = advice(clusterjobs, spec, "--gpu", "A100-80", "--gpus", 64)

@@ -102,6 +102,18 @@ def test_the_catalogues_price_is_for_its_region(
     assert "$" not in text.partition("foresight\n")[2].partition("\n\n")[0]
 
 
+def test_without_a_region_a_list_price_is_assumed_and_marked(
+    clusterjobs: Callable[..., Any], spec: pathlib.Path, folder: pathlib.Path
+) -> None:
+    (folder / "site.yaml").write_text("region: ''\n")
+    price = foresight(clusterjobs, spec)["cost"]["price"]
+    assert price["where"] == "list price of us-east-1"
+    assert "region: us-west-2 in site.yaml says it" in price["assumed"]
+    text = clusterjobs("plan", spec).out
+    assert "cost        about $" in text
+    assert "assumed, since the region of p4d-a100 is unknown" in text
+
+
 def test_the_sites_price_wins(
     clusterjobs: Callable[..., Any], spec: pathlib.Path, folder: pathlib.Path
 ) -> None:
@@ -117,7 +129,8 @@ def test_points_that_share_a_node_share_its_price(
     clusterjobs: Callable[..., Any], folder: pathlib.Path
 ) -> None:
     file = folder / "exp.yaml"
-    model = "model: {layers: 12, hidden: 768, heads: 12, sequence: 1024, vocab: 50257}"
+    sizes = "layers: 12, hidden: 768, heads: 12, sequence: 1024, vocab: 50257"
+    model = f"model: {{{sizes}, sharding: ddp}}"
     lines = ("name: a", "cluster: p4d-a100", "framework: torchrun", "launcher: srun", model)
     more = ("script: t.py", "batch: {micro: 4, global: 8}", "training: {steps: 1000}", "logs: /fsx")
     sweep = "sweep: {per_node: 4, grid: {args.lr: [1, 2, 3, 4]}}"

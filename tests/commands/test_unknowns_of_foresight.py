@@ -84,7 +84,9 @@ def test_what_would_make_it_fit_is_shown(
 def test_an_unknown_length_is_said_once(
     clusterjobs: Callable[..., Any], spec: pathlib.Path
 ) -> None:
-    model = "model: {layers: 24, hidden: 1024, heads: 16, sequence: 1024, vocab: 100}\n"
+    model = (
+        "model: {layers: 24, hidden: 1024, heads: 16, sequence: 1024, vocab: 100, sharding: ddp}\n"
+    )
     spec.write_text(PLAIN + model)
     text = block(clusterjobs, spec)
     assert text.count("unknown") == 1
@@ -137,7 +139,7 @@ def test_gpus_without_numbers_are_not_guessed(
 def test_a_framework_without_predictions_gets_no_wrong_hint(
     clusterjobs: Callable[..., Any], spec: pathlib.Path
 ) -> None:
-    model = "model: {layers: 2, hidden: 64, heads: 2, sequence: 64, vocab: 100}\n"
+    model = "model: {layers: 2, hidden: 64, heads: 2, sequence: 64, vocab: 100, sharding: ddp}\n"
     spec.write_text(f"name: a\ncluster: p4d-a100\nframework: command\ncommand: ./run\n{model}")
     told = "  unknown: nothing is predicted for framework: command"
     assert block(clusterjobs, spec) == told
@@ -147,15 +149,19 @@ def test_the_longest_sequence_of_a_config_is_not_the_one_that_is_trained(
     clusterjobs: Callable[..., Any], spec: pathlib.Path, folder: pathlib.Path
 ) -> None:
     (folder / "config.json").write_text(json.dumps(CONFIG))
-    spec.write_text(PLAIN + "model: {config: config.json}\n")
+    spec.write_text(PLAIN + "model: {config: config.json, sharding: ddp}\n")
     told = "the sequence length is unknown: 131072 is the longest that the model takes"
     assert f"{told} (add sequence to model, the tokens of one sample)" in block(clusterjobs, spec)
     written = foresight(clusterjobs, spec, "--set", "model.sequence=4096")
     for name in ("max_length", "block_size", "max_seq_length"):
-        spec.write_text(PLAIN + f"model: {{config: config.json}}\nargs: {{{name}: 4096}}\n")
+        spec.write_text(
+            PLAIN + f"model: {{config: config.json, sharding: ddp}}\nargs: {{{name}: 4096}}\n"
+        )
         assert foresight(clusterjobs, spec) == written
     assert foresight(clusterjobs, spec, "--set", "model.sequence=2048") != written
-    spec.write_text(PLAIN + "model: {config: config.json}\nargs: {max_length: auto}\n")
+    spec.write_text(
+        PLAIN + "model: {config: config.json, sharding: ddp}\nargs: {max_length: auto}\n"
+    )
     assert foresight(clusterjobs, spec) is None
 
 
@@ -163,7 +169,9 @@ def test_only_megatrons_pad_the_vocabulary(
     clusterjobs: Callable[..., Any], spec: pathlib.Path
 ) -> None:
     assert "model.vocab_padded" in clusterjobs("plan", spec).out
-    model = "model: {layers: 24, hidden: 1024, heads: 16, sequence: 1024, vocab: 100}\n"
+    model = (
+        "model: {layers: 24, hidden: 1024, heads: 16, sequence: 1024, vocab: 100, sharding: ddp}\n"
+    )
     spec.write_text(PLAIN + model)
     assert "model.vocab_padded" not in clusterjobs("plan", spec).out
 
@@ -198,6 +206,6 @@ def test_a_part_of_a_gpu_or_a_slower_one_is_not_taken_for_the_whole_or_the_faste
     spec.write_text(
         "name: a\ncluster: own.yaml\nnodes: 2\nframework: torchrun\nscript: /x/t.py\n"
         "batch: {micro: 1}\nlogs: /x/logs\n"
-        "model: {layers: 2, hidden: 64, heads: 2, sequence: 64, vocab: 100}\n"
+        "model: {layers: 2, hidden: 64, heads: 2, sequence: 64, vocab: 100, sharding: ddp}\n"
     )
     assert expected in block(clusterjobs, spec)

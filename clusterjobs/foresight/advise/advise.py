@@ -23,12 +23,12 @@ from clusterjobs.foresight.advise.request import Request
 from clusterjobs.foresight.foresee import NO_NETWORK, OFFLOADED
 from clusterjobs.foresight.formulas.constants import range_factors
 from clusterjobs.foresight.formulas.layouts import (
+    TIE,
     Candidate,
     RuledOut,
     SearchSpace,
     layouts,
     ranked,
-    ties,
 )
 from clusterjobs.foresight.formulas.memory import (
     DOES_NOT_FIT,
@@ -120,7 +120,7 @@ class Option(NamedTuple):
     memory: Memory
     seconds: Range
     cost: Cost | None
-    is_tie: bool
+    is_tie: bool = False
     why: str = ""
 
     @property
@@ -133,7 +133,6 @@ def option_of(
     node_option: NodeOption,
     settings: list[Setting],
     job: Training,
-    is_tie: bool,
 ) -> Option:
     speed = estimate_speed(
         job.model, one.layout, node_option.gpu, node_option.network, with_nearest=False
@@ -143,7 +142,27 @@ def option_of(
     seconds = speed.step_seconds.times(steps_of_job(job))
     price = node_option.price
     cost = None if isinstance(price, str) else cost_of(seconds, one.nodes, price, None)
-    return Option(one, node_option, tuple(settings), speed, memory, seconds, cost, is_tie)
+    return Option(one, node_option, tuple(settings), speed, memory, seconds, cost)
+
+
+def in_order(options: Sequence[Option], by_cost: bool) -> list[Option]:
+    """By what the table shows, with a mark for those that tie with the first."""
+
+    def value(one: Option) -> float:
+        return one.cost.usd.high if by_cost and one.cost else one.seconds.high
+
+    def is_doubtful(one: Option) -> bool:
+        return one.candidate.share > 1
+
+    ordered = sorted(options, key=lambda one: (is_doubtful(one), value(one)))
+    tied = [
+        value(one) <= value(ordered[0]) * (1 + TIE) and is_doubtful(one) == is_doubtful(ordered[0])
+        for one in ordered
+    ]
+    return [
+        one._replace(is_tie=is_tie and sum(tied) > 1)
+        for one, is_tie in zip(ordered, tied, strict=True)
+    ]
 
 
 def with_reasons(options: list[Option]) -> list[Option]:
@@ -194,7 +213,7 @@ def layout_text(layout: Layout) -> str:
     return ", ".join(text for text, is_shown in parts if is_shown)
 
 
-MOST_CHECKED = 60  # candidates that the spec's own checks see
+MOST_CHECKED = 60  # candidates of a node type that the spec's own checks see
 
 
 class Planned:
@@ -250,7 +269,8 @@ class Planned:
 class Advice(NamedTuple):
     """The answer of `advise`. `refused`: layouts that the spec's own checks refuse, and why.
 
-    `point`: the point of a sweep that was ranked, "" without a sweep.
+    `point`: the point of a sweep that was ranked, "" without a sweep. `of_clusters`: it compares
+    several node types.
     """
 
     job: Training
@@ -260,6 +280,7 @@ class Advice(NamedTuple):
     refused: list[tuple[Candidate, str]]
     no_prices: list[str]
     point: str = ""
+    of_clusters: bool = False
 
 
 def advice_of(file: pathlib.Path, settings: Sequence[str], request: Request) -> Advice:
@@ -289,13 +310,15 @@ def advice_of(file: pathlib.Path, settings: Sequence[str], request: Request) -> 
         hint = "--by time" if request.hardware else "add prices to site.yaml, or --by time"
         raise one_problem(f"--by cost: {no_prices[0]}", hint=hint)
     ordered = ranked(found.candidates, request.by_cost)
-    count = ties(ordered, request.by_cost)
-    tied = range(count if count > 1 else 0)
     options: list[Option] = []
     refused = []
-    for rank, one in enumerate(ordered[:MOST_CHECKED]):
-        if len(options) == request.top:
-            break
+    checked = dict.fromkeys(node_options, 0)
+    missing = set(node_options)  # of which no layout is among the options
+    for one in ordered:
+        is_full = len(options) >= request.top
+        if (is_full and one.where not in missing) or checked[one.where] >= MOST_CHECKED:
+            continue
+        checked[one.where] += 1
         node_option = node_options[one.where]
         changes = [*node_option.settings]
         if one.nodes != planned.loaded.spec.nodes:
@@ -304,15 +327,19 @@ def advice_of(file: pathlib.Path, settings: Sequence[str], request: Request) -> 
         if why := planned.refusal(changes):
             refused.append((one, why))
         else:
-            options.append(option_of(one, node_option, changes, job, rank in tied))
+            missing.discard(one.where)
+            options.append(option_of(one, node_option, changes, job))
+        if len(options) >= request.top and not missing:
+            break
     return Advice(
         job,
         request.by_cost,
         found,
-        with_reasons(options),
+        with_reasons(in_order(options, request.by_cost)),
         refused,
         list(dict.fromkeys(no_prices)),
         planned.loaded.point.name if planned.loaded.point else "",
+        len(node_options) > 1,
     )
 
 

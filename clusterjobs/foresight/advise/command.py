@@ -15,7 +15,7 @@ from clusterjobs.errors import counted, one_problem
 from clusterjobs.foresight.advise.advise import STEPS_OF_A_PRICE, Advice, Option, layout_text
 from clusterjobs.foresight.advise.request import parse_request
 from clusterjobs.foresight.foresee import range_data, rounded
-from clusterjobs.foresight.formulas.layouts import TIE, Candidate, pareto_front
+from clusterjobs.foresight.formulas.layouts import TIE, Candidate, complexity, pareto_front
 from clusterjobs.foresight.text import VERDICTS, between, hours, number
 
 SHOWN_RULES = 6
@@ -31,9 +31,10 @@ def advice_text(advice: Advice) -> str:
     parts = [head, _options_table(advice)]
     tied = sum(one.is_tie for one in advice.options)
     if tied > 1:
+        simplest = min(range(tied), key=lambda rank: complexity(advice.options[rank].candidate))
         parts.append(
-            f"1= to {tied}= are within {TIE:.0%}, the model's error: they are a tie, and the "
-            "simplest comes first. clusterjobs calibrate measures one of them."
+            f"1= to {tied}= are within {TIE:.0%}, the model's error: they are a tie, and "
+            f"{simplest + 1}= is the simplest. clusterjobs calibrate measures one of them."
         )
     if advice.options and (best := advice.options[0]).settings:
         arguments = " ".join(f"--set {shlex.quote(one.written())}" for one in best.settings)
@@ -45,7 +46,7 @@ def advice_text(advice: Advice) -> str:
 
 
 def _options_table(advice: Advice) -> str:
-    several = len({one.candidate.where for one in advice.options}) > 1
+    several = advice.of_clusters
     length = "time" if advice.job.length else f"{STEPS_OF_A_PRICE:,} steps"
     where = ["where"] if several else []
     rows = [["", "layout", *where, "nodes", "step", length, "cost", "memory", "why"]]
@@ -58,12 +59,20 @@ def _options_table(advice: Advice) -> str:
                 str(one.candidate.nodes),
                 between(one.speed.step_seconds, "s"),
                 hours(one.seconds),
-                f"${one.cost.usd.mid:,.0f}" if one.cost else "?",
+                _cost(one, advice.by_cost),
                 f"{VERDICTS[one.memory.verdict]} {one.candidate.share:.0%}",
                 one.why,
             ]
         )
     return table([[printable(cell) for cell in row] for row in rows])
+
+
+def _cost(one: Option, by_cost: bool) -> str:
+    """By cost, the high end decides: it is that of what nobody measured."""
+    if one.cost is None:
+        return "?"
+    usd = one.cost.usd
+    return f"${usd.mid:,.0f}, at most ${usd.high:,.0f}" if by_cost else f"${usd.mid:,.0f}"
 
 
 def _ruled_out(advice: Advice) -> str:

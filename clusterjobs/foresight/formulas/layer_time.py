@@ -113,8 +113,10 @@ def layer_time(model: ModelShape, layout: Layout, gpu: Gpu, constants: Constants
         "selective_ops": 0.5 * products + elementwise + fixed,  # torchtitan keeps half of them
         "selective": 0.0 if layout.flash else attention,
     }
+    # Frozen weights have no gradients of their own: one product less backward.
+    backward = BACKWARD - 1 if layout.adapter_rank else BACKWARD
     return LayerTime(
-        products=(1 + BACKWARD) * products,
+        products=(1 + backward) * products,
         attention=attention + attention_backward,
         elementwise=(1 + BACKWARD) * elementwise,
         fixed=(1 + BACKWARD) * fixed,

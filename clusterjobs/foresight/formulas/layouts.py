@@ -184,7 +184,7 @@ class Candidate(NamedTuple):
 
 
 def complexity(candidate: Candidate) -> tuple[float, ...]:
-    """The simpler of tied layouts comes first: less model parallelism, less recomputation."""
+    """The simpler of tied layouts has less model parallelism and less recomputation."""
     layout = candidate.layout
     levels = {"none": 0, "selective": 1, "selective_ops": 1, "half": 2, "full": 3}
     return (
@@ -202,24 +202,11 @@ def complexity(candidate: Candidate) -> tuple[float, ...]:
 def ranked(candidates: Sequence[Candidate], by_cost: bool = False) -> list[Candidate]:
     """The best pessimistic end first: what nobody measured has a wide range.
 
-    Those that probably do not fit come last. Those that tie with the best are sorted by how simple
-    they are.
+    Those that probably do not fit come last.
     """
     value = _value(by_cost)
     known = [one for one in candidates if value(one) is not None]
-    ordered = sorted(known, key=lambda one: (one.share > 1, value(one) or 0.0))
-    tied = ties(ordered, by_cost)
-    return [*sorted(ordered[:tied], key=complexity), *ordered[tied:]]
-
-
-def ties(ordered: Sequence[Candidate], by_cost: bool = False) -> int:
-    """How many cannot be told apart from the best: the first so many of ranked candidates."""
-    value = _value(by_cost)
-    if not ordered:
-        return 0
-    group = [one for one in ordered if (one.share > 1) == (ordered[0].share > 1)]
-    best = min(value(one) or 0.0 for one in group)
-    return sum((value(one) or 0.0) <= best * (1 + TIE) for one in group)
+    return sorted(known, key=lambda one: (one.share > 1, value(one) or 0.0, complexity(one)))
 
 
 def pareto_front(candidates: Sequence[Candidate]) -> list[Candidate]:

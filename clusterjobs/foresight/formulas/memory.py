@@ -11,7 +11,10 @@ from typing import NamedTuple
 from clusterjobs.foresight.formulas.memory_parts import (
     FSDP,
     RankParameters,
+    States,
     activation_bytes,
+    adapter_parameters,
+    frozen_bytes,
     largest_block,
     layer_parameters,
     logit_bytes,
@@ -142,6 +145,8 @@ def whole_gradients(model: ModelShape, layout: Layout, stage: int) -> float:
     is_shared = (layout.zero_group or layout.gradient_ranks) > 1 and layout.pipeline == 1
     if layout.engine not in FSDP or layout.micro_batches <= 1 or not is_shared:
         return 0.0
+    if layout.adapter_rank:
+        return 4 * adapter_parameters(model, layout, stage)
     return 4 * rank_parameters(model, layout, stage).dense
 
 
@@ -224,12 +229,27 @@ def _allocated(model: ModelShape, layout: Layout, stage: int) -> tuple[Parts, fl
         weights += per.weights * held.experts
         gradients += per.gradients * held.experts
         optimizer += per.optimizer * held.experts
+    if layout.adapter_rank:
+        weights, gradients, optimizer = _with_adapter(model, layout, stage, held, shards)
     if layout.gradient_sync == "last":
         gradients += whole_gradients(model, layout, stage)
     logits = logit_bytes(model, layout, stage)
     activations = activation_bytes(model, layout, stage, logits) + ALWAYS_ALLOCATED
     parts = Parts(weights, gradients, optimizer, activations, logits, 0.0, 0.0)
     return parts, _gathered_bytes(model, layout, held, shards)
+
+
+def _with_adapter(
+    model: ModelShape, layout: Layout, stage: int, held: RankParameters, shards: float
+) -> States:
+    """Frozen weights, which only FSDP and ZeRO-3 divide, and all states of the adapter."""
+    tables = held.table * (1 if model.tied else 2) if layout.pipeline == 1 else held.table
+    frozen = frozen_bytes(layout) * max(0.0, held.dense + held.experts - tables) + 2 * tables
+    if layout.engine in FSDP or layout.zero == 3:
+        frozen /= shards
+    own = adapter_parameters(model, layout, stage)
+    states = states_per_parameter(layout, shards)
+    return States(frozen + own * states.weights, own * states.gradients, own * states.optimizer)
 
 
 def _gathered_bytes(
@@ -245,6 +265,8 @@ def _gathered_bytes(
         return 0.0
     of_layer = layer_parameters(model)
     layer = (of_layer.attention + of_layer.feed_forward) / layout.tensor
+    if layout.adapter_rank:  # the layer in use and the next one, without gradients
+        return 2 * 2 * layer if layout.engine in FSDP or layout.zero == 3 else 0.0
     if layout.engine in FSDP:
         return 8 * held.dense if layout.pipeline > 1 else 8 * layer
     if layout.zero == 3:

@@ -106,6 +106,29 @@ def rank_parameters(model: ModelShape, layout: Layout, stage: int) -> RankParame
     return RankParameters(dense, experts, layer, table)
 
 
+def adapter_parameters(model: ModelShape, layout: Layout, stage: int) -> float:
+    """Parameters of LoRA on a rank: two thin matrices beside each matrix of a layer.
+
+    Source: arXiv 2106.09685. For all matrices but the experts', the most that is usual.
+    """
+    h, q, kv, f = model.hidden, model.query_width, model.kv_width, model.ffn
+    ends = 2 * (h + q) + 2 * (h + kv)
+    if not model.experts:
+        ends += (3 if model.gated else 2) * (h + f)
+    layers = layers_of_stage(model, layout, stage)
+    return layers * layout.adapter_rank * ends / layout.tensor
+
+
+# NF4 keeps a scale of 32 bits for 64 weights, or 8 bits if these are quantized again (QLoRA, arXiv
+# 2305.14314); 8 bits have one for a row.
+SCALE_BITS = {4: 0.5, 8: 0.1}
+
+
+def frozen_bytes(layout: Layout) -> float:
+    """Bytes of a frozen parameter of a layer."""
+    return (layout.weight_bits + SCALE_BITS.get(layout.weight_bits, 0.0)) / 8
+
+
 # States: bytes of weights, gradients and optimizer for each parameter of a rank.
 
 # Adam's two moments in fp32 are 8 bytes a parameter; what other optimizers keep in their place.

@@ -16,6 +16,7 @@ from clusterjobs.models.records import (
     ModelShape,
     Network,
     Range,
+    attention_share,
     hardware_flops,
     layer_weights,
     model_flops,
@@ -83,6 +84,14 @@ LONG_SEQUENCE = 16_384
 UNPUBLISHED_ENGINES = {"fairseq": "fairseq", "horovod": "Horovod", "fairscale": "FairScale"}
 
 
+_LIKE = {
+    "H200": "an H100 with faster memory",
+    "GH200": "an H100 with faster memory",
+    "H800": "an H100 with slower NVLink",
+    "A800": "an A100 with slower NVLink",
+}
+
+
 class Region(NamedTuple):
     """How far to trust an estimate, and the doubts; none if it is validated."""
 
@@ -107,6 +116,14 @@ def region(model: ModelShape, layout: Layout, gpu: Gpu, network: Network) -> Reg
             engine == "deepspeed",
             "the few published runs of DeepSpeed without Megatron are up to 1.8x slower",
         ),
+        (
+            layout.adapter_rank > 0,
+            "nobody published configuration and speed of an adapter (LoRA) together",
+        ),
+        (
+            not model.causal and model.predicted_share == 0,
+            "no published measurement trained a vision transformer",
+        ),
         (precision == "fp32", "no published measurement trained in fp32"),
         (precision == "nvfp4", "nvfp4 is estimated as fp8"),
         (
@@ -129,8 +146,9 @@ def region(model: ModelShape, layout: Layout, gpu: Gpu, network: Network) -> Reg
     one_step_outside = (
         (gpu.family == "Blackwell", f"one publication alone measured {gpu.name.split('-')[0]}"),
         (
-            gpu.name.startswith("H200"),
-            "no published measurement of H200: estimated as an H100 with faster memory",
+            gpu.name.partition("-")[0] in _LIKE,
+            f"no published measurement of {gpu.name.partition('-')[0]}: estimated as "
+            f"{_LIKE.get(gpu.name.partition('-')[0])}",
         ),
         (
             precision == "pure_bf16",
@@ -171,7 +189,11 @@ def region(model: ModelShape, layout: Layout, gpu: Gpu, network: Network) -> Reg
 
 class Speed(NamedTuple):
     """One layout's speed. `limits` are the largest parts of the step, `doubts` why the range is
-    wider than that of validated layouts (empty if `validated`)."""
+    wider than that of validated layouts (empty if `validated`).
+
+    `counts_causal_half`: MFU and TFLOP/s count attention once for its causal half, since attention
+    takes much of the work; else the whole of it, as most publications do.
+    """
 
     step_seconds: Range
     tokens_per_second_per_gpu: Range
@@ -183,6 +205,10 @@ class Speed(NamedTuple):
     validated: bool
     doubts: tuple[str, ...]
     nearest: tuple[Nearest, ...]
+    counts_causal_half: bool = False
+
+
+LONG_ATTENTION = 0.2  # of the FLOPs: beyond it, the two counts of attention differ by 10 %
 
 
 def estimate_speed(
@@ -193,11 +219,16 @@ def estimate_speed(
         return None
     parts = step_time(model, layout, gpu, network, fitted_constants())
     found = region(model, layout, gpu, network)
-    seconds = range_factors(found.trust).times(parts.seconds)
     batch = layout.global_batch
-    work = model_flops(model, batch) / layout.gpus
+    work = model_flops(model, batch, layout) / layout.gpus
     hardware_work = hardware_flops(model, layout) / layout.gpus
     peak = gpu.peak(layout.precision)
+    attention = attention_share(model)
+    least = work * (1 - attention / 2 if model.causal else 1.0)  # that any kernel computes
+    seconds = _possible(range_factors(found.trust).times(parts.seconds), least / peak)
+    counts_half = model.causal and attention > LONG_ATTENTION
+    if counts_half:
+        work, hardware_work = least, hardware_work - (work - least)
     total = parts.seconds
     ordered = sorted(parts._asdict().items(), key=lambda item: -item[1])
     advice = ADVICE if layout.flash else ADVICE | {"attention": UNFUSED}
@@ -215,7 +246,13 @@ def estimate_speed(
         validated=found.trust == "validated",
         doubts=found.doubts,
         nearest=nearest(model, layout, gpu) if with_nearest else (),
+        counts_causal_half=counts_half,
     )
+
+
+def _possible(seconds: Range, least: float) -> Range:
+    """The range without times in which the GPUs would compute faster than they can."""
+    return Range(*(max(one, least) for one in seconds))
 
 
 # ------------------------------------------------------------------ nearest measurements

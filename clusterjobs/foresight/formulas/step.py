@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from clusterjobs.foresight.formulas.constants import Constants, fitted_constants
 from clusterjobs.foresight.formulas.layer_time import layer_time, tokens
+from clusterjobs.foresight.formulas.memory_parts import adapter_parameters, frozen_bytes
 from clusterjobs.models.records import Gpu, Layout, ModelShape, Network, layer_weights
 
 ROUTING = 2e-3  # seconds of a layer and micro batch, for router, permutation and grouped products
@@ -117,7 +118,8 @@ def head_time(model: ModelShape, layout: Layout, gpu: Gpu, constants: Constants)
     """Logits of one micro batch, forward and backward: three products in 16 bit, and the loss."""
     logits = tokens(model, layout) * model.predicted_share * model.vocab / layout.tensor
     rate = gpu.peak_16bit * constants.products[gpu.family]
-    return logits * (6 * model.hidden / rate + LOGIT_BYTES / gpu.memory_bandwidth)
+    work = (4 if layout.adapter_rank else 6) * model.hidden
+    return logits * (work / rate + LOGIT_BYTES / gpu.memory_bandwidth)
 
 
 def slowest_stage(
@@ -137,7 +139,7 @@ def slowest_stage(
 def optimizer_time(model: ModelShape, layout: Layout, gpu: Gpu) -> float:
     """The update is bound by memory; ZeRO splits it over its ranks."""
     shards = (layout.zero_group or layout.gradient_ranks) if layout.zero else 1
-    traffic = OPTIMIZER_BYTES.get(layout.optimizer, ADAM_BYTES) * rank_weights(model, layout)
+    traffic = OPTIMIZER_BYTES.get(layout.optimizer, ADAM_BYTES) * trained_weights(model, layout)
     return traffic / shards / gpu.memory_bandwidth
 
 
@@ -230,6 +232,13 @@ def rank_weights(model: ModelShape, layout: Layout) -> float:
     return dense / (layout.tensor * layout.pipeline) + experts
 
 
+def trained_weights(model: ModelShape, layout: Layout) -> float:
+    """Those of a rank that have gradients: of an adapter, only its own."""
+    if layout.adapter_rank:
+        return adapter_parameters(model, layout, 0)
+    return rank_weights(model, layout)
+
+
 def rank_expert_weights(model: ModelShape, layout: Layout) -> float:
     assert model.experts
     matrices = 3 if model.gated else 2
@@ -254,7 +263,7 @@ def data_time(
         return 0.0
     if layout.zero == 3:
         return _sharded_time(model, layout, gpu, network, constants, stage)
-    weights = rank_weights(model, layout)
+    weights = trained_weights(model, layout)
     seconds = 4 * weights * (ranks - 1) / ranks / _data_rate(layout, gpu, network, constants)
     earlier = _earlier_time(layout, seconds, stage, constants)
     seconds += _ring_latency(layout, weights, constants)
@@ -302,9 +311,10 @@ def _sharded_time(
     rate = min(node * min(local, group) / per_node, inside) if over_nodes else inside
     is_new = layout.engine in OVERLAPPING
     overlap = constants.overlap_sharded if is_new else constants.overlap_old
-    seconds = 6 * weights * (group - 1) / group / rate
+    bytes_of = 4 / 2 * frozen_bytes(layout) if layout.adapter_rank else 6.0
+    seconds = bytes_of * weights * (group - 1) / group / rate
     total = max(seconds * (1 - overlap), seconds - 0.9 * stage) * layout.micro_batches
-    if group < ranks:
+    if group < ranks and not layout.adapter_rank:
         rate = min(node * local / per_node, inside) if leaves_node(layout, ranks) else inside
         total += 4 * weights / group / rate * (1 - overlap)
     return total

@@ -46,6 +46,47 @@ class Model(SpecModel):
     experts_per_token: Annotated[Count | None, Key("how many of the experts a token uses", "2")] = (
         None
     )
+    kind: Annotated[
+        Literal["decoder", "encoder", "vision", "diffusion"] | None,
+        Key(
+            "what it is: `vision` is a transformer on patches of images, which needs no `vocab`; "
+            "nothing is predicted for `diffusion`",
+            "vision",
+            default_is="as the framework or `config` says, else a decoder, which is marked as "
+            "assumed",
+        ),
+    ] = None
+    trainable: Annotated[
+        Literal["all", "lora"] | None,
+        Key(
+            "what is trained: all parameters, or a LoRA adapter beside frozen ones",
+            "lora",
+            default_is="as the arguments say (`use_peft`), else all, which is marked as assumed",
+        ),
+    ] = None
+    rank: Annotated[
+        Count | None, Key("the rank of the adapter", "16", default_is="16 with `trainable: lora`")
+    ] = None
+    quantized: Annotated[
+        Literal[4, 8] | None,
+        Key("bits of the frozen weights (QLoRA: 4)", "4", default_is="16 bits"),
+    ] = None
+    sharding: Annotated[
+        Literal["ddp", "fsdp", "zero1", "zero2", "zero3"] | None,
+        Key(
+            "how a script divides weights and states among data-parallel ranks, for frameworks "
+            "that do not say it themselves (torchrun, Lightning)",
+            "fsdp",
+            default_is="as the framework or its arguments say, else unknown",
+        ),
+    ] = None
+
+    @model_validator(mode="after")
+    def _adapter(self) -> "Model":
+        for name in ("rank", "quantized"):
+            if getattr(self, name) and self.trainable != "lora":
+                raise ValueError(f"{name} belongs to an adapter: add trainable: lora, or remove it")
+        return self
 
 
 class ModelOfConfig(Model):
