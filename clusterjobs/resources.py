@@ -35,6 +35,11 @@ def site_folder_dir() -> pathlib.Path:
     return _folder("site-folder")
 
 
+def examples_dir() -> pathlib.Path:
+    """The example specs, with their clusters, config files and the small training."""
+    return _folder("examples")
+
+
 def _folder(name: str) -> pathlib.Path:
     packaged = _PACKAGE / "_data" / name
     return packaged if packaged.is_dir() else _PACKAGE.parent / name

@@ -1,4 +1,4 @@
-"""The wheel alone, installed outside the checkout, holds all that a render needs."""
+"""The wheel alone, installed outside the checkout, has all that the first hour needs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import pathlib
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import venv
 import zipfile
 
 import pytest
+
+from clusterjobs.version import __version__
 
 pytestmark = pytest.mark.slow  # builds and installs the package
 
@@ -18,18 +21,22 @@ SPEC = "name: a\ncluster: p4d-a100\nnodes: 2\nframework: torchrun\nscript: train
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Built as pip builds it: hatchling comes from where tools/setup.sh got everything else."""
-    folder = tmp_path_factory.mktemp("wheel")
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+def dist(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The sdist, and the wheel that is built from it: what a release consists of."""
+    folder = tmp_path_factory.mktemp("dist")
     built = subprocess.run(
-        [*pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT],
+        [sys.executable, "-m", "build", "--outdir", folder, ROOT],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert built.returncode == 0, built.stderr
-    (path,) = folder.glob("clusterjobs-*.whl")
+    assert built.returncode == 0, built.stdout + built.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(dist: pathlib.Path) -> pathlib.Path:
+    (path,) = dist.glob("clusterjobs-*.whl")
     return path
 
 
@@ -68,6 +75,62 @@ def test_wheel_renders_a_ready_cluster_outside_the_checkout(
     assert "--nproc-per-node=8" in script
 
 
+def test_wheel_does_all_of_the_first_hour_in_an_empty_folder(
+    python: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    def clusterjobs(*arguments: str) -> str:
+        done = subprocess.run(
+            [python, "-I", "-m", "clusterjobs", *arguments],
+            cwd=tmp_path,
+            env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, (arguments, done.stderr)
+        assert str(ROOT) not in done.stdout + done.stderr
+        return done.stdout
+
+    assert f"version {__version__}" in clusterjobs("--version")
+    assert "wrote exp.yaml" in clusterjobs("init", "--yes")
+    assert "torchrun started by" in clusterjobs("plan", "exp.yaml")
+    assert "generated/job.sh" in clusterjobs("render", "exp.yaml")
+    assert "exp.yaml" in clusterjobs("validate", "exp.yaml")
+    assert "samples on each GPU" in clusterjobs("explain", "batch.micro")
+    assert '"$schema"' in clusterjobs("schema")
+    assert "tiny-gpt" in clusterjobs("examples")
+    assert "examples/tiny_gpt/train.py" in clusterjobs("examples", "tiny-gpt")
+    assert "generated/job.sh" in clusterjobs("render", "examples/tiny-gpt.yaml", "--force")
+    assert "p4d-a100" in clusterjobs("clusters", "list")
+    assert "site/defaults.yaml" in clusterjobs("site", "init", "site")
+    assert "_CLUSTERJOBS_COMPLETE" in clusterjobs("completion", "bash")
+
+
+def test_wheel_names_the_packages_of_each_extra(wheel: pathlib.Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+        lines = archive.read(name).decode().splitlines()
+    for extra in ("aws", "docs", "import", "plot", "tensorboard"):
+        assert any(
+            line.startswith("Requires-Dist: ") and line.endswith(f"extra == '{extra}'")
+            for line in lines
+        )
+
+
+def test_sdist_has_what_a_checkout_needs_to_build_test_and_read(dist: pathlib.Path) -> None:
+    (path,) = dist.glob("clusterjobs-*.tar.gz")
+    with tarfile.open(path) as archive:
+        packed = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"README.md", "LICENSE", "CHANGELOG.md", "Makefile", "constraints.txt"} <= packed
+    assert {"docs/install.md", "tools/setup.sh", "tests/conftest.py"} <= packed
+    for folder in ("templates", "cluster-configs", "site-folder", "examples"):
+        files = [one for one in (ROOT / folder).rglob("*.*") if one.suffix in (".j2", ".yaml")]
+        assert files
+        assert {one.relative_to(ROOT).as_posix() for one in files} <= packed
+    assert not [name for name in packed if name.startswith((".venv", ".git/", ".demo"))]
+
+
 def test_wheel_holds_every_template_config_and_file_of_a_site_folder(
     wheel: pathlib.Path,
 ) -> None:
@@ -77,6 +140,8 @@ def test_wheel_holds_every_template_config_and_file_of_a_site_folder(
         ("templates", "*.j2"),
         ("cluster-configs", "*.yaml"),
         ("site-folder", "*.*"),
+        ("examples", "*.yaml"),
+        ("examples/tiny_gpt", "*.py"),
     ):
         files = list((ROOT / folder).rglob(pattern))
         assert files

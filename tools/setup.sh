@@ -49,7 +49,7 @@ clean_up() {
 
 find_python() {
     local candidate
-    for candidate in ${PYTHON:+"$PYTHON"} python3 python3.13 python3.12 python3.11 python3.10; do
+    for candidate in ${PYTHON:+"$PYTHON"} python3 python3.14 python3.13 python3.12 python3.11 python3.10; do
         if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
             # The base interpreter behind an activated .venv or a shim: .venv must not be its own base.
             "$candidate" -c 'import sys; print(sys._base_executable)'
@@ -121,7 +121,7 @@ fetch_pip_wheel() {
 install_extras() {
     local extras log=$state/pip.log
     extras=$(IFS=,; echo "$*")
-    say "installing clusterjobs[$extras]; the first time this takes some minutes"
+    say "installing clusterjobs with $extras; the first time this takes some minutes"
     touch "$state/unfinished"
     show_progress &
     ticker=$!

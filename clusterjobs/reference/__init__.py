@@ -1,4 +1,4 @@
-"""What is known of each key, for people, editors and shells."""
+"""The keys of a spec, for people, editors and shells; and examples of specs."""
 
 from clusterjobs.plugins import Command
 
@@ -13,6 +13,12 @@ SCHEMA = Command(
     "clusterjobs.reference.commands:schema",
     "Print the JSON Schema of a spec, for editors and other tools.",
     after="explain",
+)
+EXAMPLES = Command(
+    "examples",
+    "clusterjobs.reference.examples:examples",
+    "List the example specs, or copy them into a folder.",
+    after="import",
 )
 COMPLETION = Command(
     "completion",

@@ -12,6 +12,7 @@ from dataclasses import asdict
 from typing import Any, get_args
 
 from clusterjobs.errors import one_problem
+from clusterjobs.extras import how_to_install
 from clusterjobs.report.logs.records import Quantity, Window
 from clusterjobs.report.run import LostTime, Run
 from clusterjobs.report.tables import Table, visible
@@ -140,7 +141,7 @@ def write_tensorboard(folder: pathlib.Path, runs: Sequence[Run]) -> None:
     except ImportError:
         raise one_problem(
             "--tensorboard needs the package tensorboard",
-            hint="pip install 'clusterjobs[tensorboard]', or use --csv",
+            hint=f"{how_to_install('tensorboard')}, or use --csv",
         ) from None
     for name, run in _named(runs):
         try:

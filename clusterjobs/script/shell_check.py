@@ -82,12 +82,29 @@ class Complaint(NamedTuple):
         return f"line {self.line}: {self.said}" if self.line else self.said
 
 
+def find_bash() -> str | None:
+    """The bash on PATH; None if there is none, or one before 4.4, which job scripts need.
+
+    macOS has 3.2, which takes `[[ -v NAME ]]` for an error.
+    """
+    bash = shutil.which("bash")
+    return bash if bash and _is_new_enough(bash) else None
+
+
+@functools.cache
+def _is_new_enough(bash: str) -> bool:
+    import subprocess
+
+    program = "((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 404))"
+    return subprocess.run([bash, "-c", program], capture_output=True, check=False).returncode == 0
+
+
 def bash_complaint(code: str, warnings: bool = False) -> Complaint | None:
-    """The first complaint; None without one, or if this machine has no bash.
+    """The first complaint; None without one, or if this machine has no bash of the nodes' syntax.
 
     `warnings`: with the warning about a here-document that is not closed.
     """
-    bash = shutil.which("bash")
+    bash = find_bash()
     return _complaint(bash, code, warnings) if bash else None
 
 

@@ -18,6 +18,7 @@ from clusterjobs.clusters.facts import ClusterFacts
 from clusterjobs.clusters.source import is_description
 from clusterjobs.console import json_option, print_json, show_problems, site_file_option, styled
 from clusterjobs.errors import Location, Problem, counted, one_problem
+from clusterjobs.extras import how_to_install
 from clusterjobs.runs.clusters import (
     AnyCluster,
     Config,
@@ -244,7 +245,7 @@ def diff(old: str, new: str, site: pathlib.Path | None, as_json: bool) -> None:
     is_described = isinstance(first, Described) or isinstance(second, Described)
     if found and not is_described and not optional_deps.is_installed():
         what = "skipped: what a running cluster takes, by ParallelCluster's update policies"
-        click.echo(f"{what}; {optional_deps.HOW_TO_INSTALL} adds them", err=True)
+        click.echo(f"{what}; {how_to_install('aws')} adds them", err=True)
 
 
 _LONG = 60

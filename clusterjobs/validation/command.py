@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pathlib
-import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from clusterjobs.console import (
 )
 from clusterjobs.errors import InputError, Location, Problem
 from clusterjobs.runs.clusters import Config, Described, cluster_in, find_config_file, is_spec
+from clusterjobs.script.shell_check import find_bash
 from clusterjobs.sites.folders import read_text
 
 if TYPE_CHECKING:
@@ -91,11 +91,12 @@ def _overrides(account: pathlib.Path | None) -> Overrides:
 
 
 def _validators(aws: bool) -> Validate | None:
-    from clusterjobs.validation.optional_deps import HOW_TO_INSTALL, is_installed
+    from clusterjobs.extras import how_to_install
+    from clusterjobs.validation.optional_deps import is_installed
     from clusterjobs.validation.schema import validate_with_aws
 
     if aws and not is_installed():
-        raise click.UsageError(f"--aws needs ParallelCluster: {HOW_TO_INSTALL}")
+        raise click.UsageError(f"--aws needs ParallelCluster: {how_to_install('aws')}")
     return validate_with_aws if aws else None
 
 
@@ -170,8 +171,8 @@ def _validate_config(
 
 
 def _check_shell(outputs: dict[str, str], scripts: Sequence[str]) -> list[Problem]:
-    """Check the job scripts with `bash -n`, if there is a bash."""
-    bash, found = shutil.which("bash"), []
+    """Check the job scripts with `bash -n`, if there is a bash that has their syntax."""
+    bash, found = find_bash(), []
     for name in scripts if bash else ():
         done = subprocess.run(
             [bash or "", "-n"], input=outputs[name], capture_output=True, text=True, check=False
@@ -186,7 +187,8 @@ def _check_shell(outputs: dict[str, str], scripts: Sequence[str]) -> list[Proble
 
 
 def _show_summary(found: dict[str, list[Problem]], options: _Options) -> None:
-    from clusterjobs.validation.optional_deps import HOW_TO_INSTALL, is_installed
+    from clusterjobs.extras import how_to_install
+    from clusterjobs.validation.optional_deps import is_installed
 
     if len(found) > 1:
         click.echo(states_table(state_of(name, problems) for name, problems in found.items()))
@@ -196,7 +198,8 @@ def _show_summary(found: dict[str, list[Problem]], options: _Options) -> None:
             click.echo(f"{name}: ok" + (f", warnings and notes: {count}" if count else ""))
     if not options.validators_ran and not is_installed():
         click.echo(
-            f"skipped: ParallelCluster's own schema and validators; {HOW_TO_INSTALL} adds them",
+            "skipped: ParallelCluster's own schema and validators; "
+            f"{how_to_install('aws')} adds them",
             err=True,
         )
 

@@ -11,8 +11,6 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping
 
-HOW_TO_INSTALL = "pip install 'clusterjobs[aws]'"
-
 
 def is_installed() -> bool:
     """Whether ParallelCluster and moto are installed; does not import them."""

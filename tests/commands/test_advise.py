@@ -185,7 +185,7 @@ def test_without_matplotlib_the_message_says_what_to_install(
     assert done.code == 1
     assert done.err == (
         "--plot needs the package matplotlib\n"
-        "   hint: pip install 'clusterjobs[plot]', or use --pareto for the terminal\n"
+        "   hint: pip install 'matplotlib>=3.8', or use --pareto for the terminal\n"
     )
     assert plot.FORMATS == (".png", ".svg")
 

@@ -12,6 +12,7 @@ import click
 
 from clusterjobs.console import print_json, printable, set_option, spec_argument, table
 from clusterjobs.errors import counted, one_problem
+from clusterjobs.extras import how_to_install
 from clusterjobs.foresight.advise.advise import STEPS_OF_A_PRICE, Advice, Option, layout_text
 from clusterjobs.foresight.advise.request import parse_request
 from clusterjobs.foresight.foresee import range_data, rounded
@@ -169,7 +170,7 @@ def write_plot(file: pathlib.Path, advice: Advice) -> None:
     except ImportError:
         raise one_problem(
             "--plot needs the package matplotlib",
-            hint="pip install 'clusterjobs[plot]', or use --pareto for the terminal",
+            hint=f"{how_to_install('plot')}, or use --pareto for the terminal",
         ) from None
     figure = Figure(figsize=(8, 5), layout="constrained")
     axes = figure.add_subplot()

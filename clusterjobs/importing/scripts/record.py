@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from clusterjobs.errors import one_problem
+from clusterjobs.extras import how_to_install
 
 
 def names_in(text: str) -> frozenset[str]:
@@ -328,7 +329,7 @@ def _bashkit() -> Any:
     except ImportError:
         raise one_problem(
             "the package bashkit, which runs the script without touching anything, is missing",
-            hint="pip install bashkit==0.20.1",
+            hint=how_to_install("import"),
         ) from None
     return bashkit
 
