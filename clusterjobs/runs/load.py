@@ -12,7 +12,7 @@ from clusterjobs.clusters.source import ClusterSource
 from clusterjobs.errors import InputError, Problem, in_order
 from clusterjobs.frameworks import option_models
 from clusterjobs.runs.run import Run
-from clusterjobs.runs.spec_files import ClusterInput, OwnConfigs, SpecFiles
+from clusterjobs.runs.spec_files import ClusterInput, OwnConfigs, SpecFiles, origin_of
 from clusterjobs.sections.order import resolve
 from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.render import Inputs
@@ -140,6 +140,7 @@ def _plan_points(
         unfit = unfit_problems(source) if to_write else ()
         raise InputError(in_order([*broken, *of_points(found, len(specs)), *unfit]))
     inputs = render_inputs(specs[0], files, cluster, settings, points[0].content)
+    inputs = inputs._replace(origin=origin_of(specs))
     return Run(
         tuple(specs),
         tuple(points),

@@ -8,8 +8,10 @@ import hashlib
 import json
 import os
 import pathlib
+import re
+import shlex
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from clusterjobs.clusters.source import ClusterSource, cluster_names, find_cluster, is_path
@@ -276,3 +278,92 @@ def _read(names: tuple[str, ...], folders: tuple[pathlib.Path, ...]) -> dict[str
         if places:
             found[name] = read_text(places[0])
     return found
+
+
+# ------------------------------------------------------------------ origin
+# What a training must keep to go on from its checkpoints: a digest of each such setting. A job
+# notes them beside the checkpoints, and does not resume those of another training. What only says
+# how long a training is, how often it saves or logs, or where it runs, may differ.
+
+
+_KEYS = ("framework", "script", "command", "args", "model", "parallel", "ds_config")
+_PROGRAM = ("command", "args")
+# Parts of the names of arguments with which a training may be extended or watched.
+_MAY_DIFFER = re.compile(
+    r"(?i)(^|[-_.])(steps?|iters?|iterations?|epochs?|updates?|samples|tokens|duration|minutes|"
+    r"hours|time|until|interval|every|freq|frequency|save|saved?|log|logs|logging|eval|evaluation|"
+    r"val|test|print|verbose|debug|profile|wandb|tensorboard|report|run|name|dir|path|folder|output|"
+    r"checkpoint|checkpoints|ckpt|resume|load|workers|port|host)([-_.]|$)"
+)
+_ASSIGNMENT = re.compile(r"([A-Za-z_+~][\w.+~/-]*)=(.*)", re.DOTALL)
+_NUMBER = re.compile(r"-[0-9.]")
+
+
+def origin_of(points: Sequence[LoadedSpec]) -> str:
+    """`args.lr=1a2b3c4d ...`, of what all points share: each has a folder of its own for the rest.
+
+    "" without checkpoints.
+    """
+    if points[0].spec.checkpoints is None:
+        return ""
+    shared = set.intersection(*(set(_settings(one.expanded)) for one in points))
+    return " ".join(sorted(shared))
+
+
+def _settings(values: Mapping[str, Any]) -> Iterator[str]:
+    for key in _KEYS:
+        if key in values:
+            yield from (_digest(name, value) for name, value in _leaves(key, values[key]))
+
+
+def _leaves(key: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """The settings of a key by their names; of a command line by its options."""
+    if key in _PROGRAM and isinstance(value, (str, list)):
+        words = value if isinstance(value, list) else _words(value)
+        named: Iterable[tuple[str, Any]] = _options(words)
+    elif isinstance(value, dict):
+        named = value.items()
+    else:
+        yield key, value
+        return
+    for name, item in named:
+        whole = f"{key}.{name}" if name else key
+        if key in _PROGRAM and name and _MAY_DIFFER.search(str(name)):
+            continue
+        if isinstance(item, dict):
+            yield from _leaves(whole, item)
+        else:
+            yield whole, item
+
+
+def _words(line: str) -> list[str]:
+    try:
+        return shlex.split(line)
+    except ValueError:
+        return [line]
+
+
+def _options(words: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    """Each option with its values, `lr` for `--lr 1e-3`, `--lr=1e-3`, `lr=1e-3`; the rest as ""."""
+    found: dict[str, list[Any]] = {}
+    name = ""
+    for word in words:
+        text = word if isinstance(word, str) else ""
+        assigned = _ASSIGNMENT.fullmatch(text.lstrip("-"))
+        is_option = text.startswith("-") and not _NUMBER.match(text)
+        if assigned and (is_option or not name):
+            found.setdefault(assigned[1], []).append(assigned[2])
+            name = ""
+        elif is_option:
+            name = text.lstrip("-")
+            found.setdefault(name, [])
+        else:
+            found.setdefault(name, []).append(word)
+    yield from found.items()
+
+
+def _digest(name: str, value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, default=marked)
+    return (
+        f"{re.sub(r'[^A-Za-z0-9_.-]', '_', name)}={hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    )

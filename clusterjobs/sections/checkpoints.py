@@ -68,6 +68,7 @@ def plan(context: Context) -> Checkpoints:
         tuple(one for one in exports if isinstance(one, Export)),
         tuple(one for one in exports if isinstance(one, BucketLink)),
         saving.resume_option if path else "",
+        checkpoints is not None and checkpoints.from_ == "any",
     )
 
 
@@ -287,6 +288,8 @@ def render(rendering: Rendering) -> dict[str, Any]:
         "latest_arguments": command_text(
             one for one in (checkpoints.path or "", checkpoints.marker) if one
         ),
+        "has_origin": bool(checkpoints.path and rendering.origin),
+        "resumes_any": checkpoints.resumes_any,
         "has_resume": bool(checkpoints.resume_option),
         "resume_option": shell.quote(checkpoints.resume_option),
         "folder": shell.quote(checkpoints.path or ""),

@@ -456,6 +456,7 @@ class Checkpoints(NamedTuple):
     `marker`: a file that the training rewrites after each complete checkpoint. `path` and
     `marker` are None if unknown. `links`: exports of `path` that the file system makes.
     `resume_option`: passed to the program with the newest complete `checkpoint-N`, if there is one.
+    `resumes_any`: also checkpoints of another training.
     """
 
     path: Value | None
@@ -463,6 +464,7 @@ class Checkpoints(NamedTuple):
     exports: tuple[Export, ...]
     links: tuple[BucketLink, ...]
     resume_option: str = ""
+    resumes_any: bool = False
 
     @property
     def programs(self) -> tuple[str, ...]:

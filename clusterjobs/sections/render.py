@@ -33,7 +33,8 @@ from clusterjobs.version import __version__
 
 class Inputs(NamedTuple):
     """The texts that a render was made from, by kind: (file name, text). No name has a folder,
-    except those of the site's templates. `content`: the hash of what the ranks compute."""
+    except those of the site's templates. `content`: the hash of what the ranks compute. `origin`:
+    what a job that resumes the checkpoints has to share: see runs/spec_files.py."""
 
     spec: tuple[str, str]
     cluster: tuple[str, str]
@@ -43,6 +44,7 @@ class Inputs(NamedTuple):
     bases: tuple[tuple[str, str], ...] = ()
     templates: SiteTemplates = NO_SITE
     content: str = ""
+    origin: str = ""
 
 
 @functools.lru_cache(maxsize=8)  # the same spec for every point of a sweep
@@ -68,6 +70,7 @@ def plan_json(plan: Plan, inputs: Inputs, point: PointPlan | None = None) -> Val
         "framework": plan.job.framework,
         "launcher": plan.launch.launcher.name,
         **({} if point else {"content": inputs.content}),
+        **({"origin": inputs.origin} if inputs.origin else {}),
     }
     record["derived"] = {one.name: one.value for one in plan.derived}
     if plan.roles:
@@ -140,7 +143,9 @@ def template_context(plan: Plan, inputs: Inputs, table: PointTable | None = None
     table = table if table and table.columns else None  # a job of its own has no columns
     if table:
         record, table = joined_records(table, inputs)
-    rendering = Rendering(plan, inputs.spec[0], inputs.settings, inputs.templates, record, table)
+    rendering = Rendering(
+        plan, inputs.spec[0], inputs.settings, inputs.templates, record, table, inputs.origin
+    )
     renders = {one.name: one.render for one in SECTIONS if one.render}
     texts = {name: renders[name](rendering) for name in PRINTED}
     return {**texts, "site": site_context(inputs.templates)}

@@ -81,7 +81,7 @@ class Rendering(NamedTuple):
     """What the `render` of each section takes.
 
     It is a plan, with the spec's file and its `--set` items, and the site's templates.
-    `plan_json`: the text of plan.json. `table`: the points of a sweep.
+    `plan_json`: the text of plan.json. `table`: the points of a sweep. `origin`: see Inputs.
     """
 
     plan: Plan
@@ -90,3 +90,4 @@ class Rendering(NamedTuple):
     site: SiteTemplates
     plan_json: Value
     table: PointTable | None = None
+    origin: str = ""

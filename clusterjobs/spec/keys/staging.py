@@ -184,6 +184,14 @@ class Checkpoints(SpecModel):
             see="restarts.md",
         ),
     ] = None
+    from_: Annotated[
+        Literal["own", "any"],
+        Key(
+            "whose checkpoints the job may resume: `own`, saved with the same settings, or `any`",
+            "any",
+            see="restarts.md#checkpoints-of-another-training",
+        ),
+    ] = Field("own", alias="from")
 
 
 class CheckpointsKeys:

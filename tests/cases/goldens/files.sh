@@ -5,10 +5,12 @@
 # ======== array-of-commands
   # ---- files ---------------------------------------------------------------------------------
   with_timeout make_checkpoint_folder "/fsx/shards/${SLURM_ARRAY_TASK_ID:?not set on this node: ${reason:=not_started}}"
+  check_origin "/fsx/shards/${SLURM_ARRAY_TASK_ID:?not set on this node: ${reason:=not_started}}"
 
 # ======== container-docker-neox
   # ---- files ---------------------------------------------------------------------------------
   with_timeout make_checkpoint_folder /fsx/checkpoints/neox
+  check_origin /fsx/checkpoints/neox
   cat > "$job_dir"/clusterjobs_launch.yml <<'END'
 {
   "launcher": "pdsh",
@@ -62,6 +64,7 @@ END
 # ======== deepspeed-srun-p4d
   # ---- files ---------------------------------------------------------------------------------
   with_timeout make_checkpoint_folder /fsx/checkpoints/gpt2-345m
+  check_origin /fsx/checkpoints/gpt2-345m
   cat > "$job_dir"/ds_config.json <<'END'
 {
   "train_batch_size": 256,
@@ -89,6 +92,7 @@ END
 # ======== deepspeed-launcher-p3dn
   # ---- files ---------------------------------------------------------------------------------
   with_timeout make_checkpoint_folder /fsx/checkpoints/bert-large/fp16
+  check_origin /fsx/checkpoints/bert-large/fp16
   cat > "$job_dir"/ds_config.json <<'END'
 {
   "train_batch_size": 4096,
@@ -114,6 +118,7 @@ END
 # ======== gpt-neox-2node-gcp
   # ---- files ---------------------------------------------------------------------------------
   with_timeout make_checkpoint_folder /home/research/checkpoints/gpt-neox-gcp
+  check_origin /home/research/checkpoints/gpt-neox-gcp
   cat > "$job_dir"/clusterjobs_launch.yml <<'END'
 {
   "launcher": "pdsh",
@@ -126,6 +131,7 @@ END
 # ======== megatron-torchrun-345m
   # ---- files ---------------------------------------------------------------------------------
   with_timeout make_checkpoint_folder /fsx/checkpoints/gpt2-345m
+  check_origin /fsx/checkpoints/gpt2-345m
   cat > "$job_dir"/ds_config.json <<'END'
 {
   "train_batch_size": 64,
@@ -143,6 +149,7 @@ END
 # ======== megatron-one-gpu
   # ---- files ---------------------------------------------------------------------------------
   with_timeout make_checkpoint_folder /fsx/checkpoints/gpt2-345m-1gpu
+  check_origin /fsx/checkpoints/gpt2-345m-1gpu
   cat > "$job_dir"/ds_config.json <<'END'
 {
   "train_batch_size": 8,
@@ -160,6 +167,7 @@ END
 # ======== megatron-launcher-7b
   # ---- files ---------------------------------------------------------------------------------
   with_timeout make_checkpoint_folder /fsx/checkpoints/gpt2-7b
+  check_origin /fsx/checkpoints/gpt2-7b
   cat > "$job_dir"/ds_config.json <<'END'
 {
   "train_batch_size": 16,
@@ -177,6 +185,7 @@ END
 # ======== megatron-srun-175b
   # ---- files ---------------------------------------------------------------------------------
   with_timeout make_checkpoint_folder /fsx/checkpoints/gpt3-175b
+  check_origin /fsx/checkpoints/gpt3-175b
   cat > "$job_dir"/ds_config.json <<'END'
 {
   "train_batch_size": 1536,
@@ -211,6 +220,7 @@ END
 # ======== neox-two-nodes
   # ---- files ---------------------------------------------------------------------------------
   with_timeout make_checkpoint_folder /fsx/checkpoints/gpt-neox-small
+  check_origin /fsx/checkpoints/gpt-neox-small
   cat > "$job_dir"/clusterjobs_launch.yml <<'END'
 {
   "launcher": "slurm",
@@ -228,6 +238,7 @@ END
 # ======== neox-20b
   # ---- files ---------------------------------------------------------------------------------
   with_timeout make_checkpoint_folder /fsx/checkpoints/neox-20b
+  check_origin /fsx/checkpoints/neox-20b
   cat > "$job_dir"/clusterjobs_launch.yml <<'END'
 {
   "launcher": "slurm",
@@ -274,6 +285,7 @@ END
 # ======== huggingface-torchrun-zero
   # ---- files ---------------------------------------------------------------------------------
   with_timeout make_checkpoint_folder /fsx/checkpoints/sft
+  check_origin /fsx/checkpoints/sft
   cat > "$job_dir"/ds_config.json <<'END'
 {
   "train_batch_size": 256,
@@ -289,6 +301,7 @@ END
 # ======== huggingface-accelerate-fsdp
   # ---- files ---------------------------------------------------------------------------------
   with_timeout make_checkpoint_folder /fsx/checkpoints/sft
+  check_origin /fsx/checkpoints/sft
   cat > "$job_dir"/fsdp_config.json <<'END'
 {
   "version": 2,
@@ -344,6 +357,7 @@ END
 # ======== lightning-p4d
   # ---- files ---------------------------------------------------------------------------------
   with_timeout make_checkpoint_folder /fsx/checkpoints/vit
+  check_origin /fsx/checkpoints/vit
   mkdir -p -- "$job_dir"/lightning/clusterjobs.dist-info
   ln -sf -- ../lightning_callback.py "$job_dir"/lightning/
   cat > "$job_dir"/lightning/clusterjobs.dist-info/entry_points.txt <<'END'
@@ -361,10 +375,12 @@ END
 # ======== fairseq-hydra-p4d
   # ---- files ---------------------------------------------------------------------------------
   with_timeout make_checkpoint_folder '/fsx/checkpoints/roberta-hydra 1'
+  check_origin '/fsx/checkpoints/roberta-hydra 1'
 
 # ======== everything
   # ---- files ---------------------------------------------------------------------------------
   with_timeout make_checkpoint_folder '/fsx/checkpoints/every key'
+  check_origin '/fsx/checkpoints/every key'
   cat > "$job_dir"/ds_config.json <<'END'
 {
   "train_batch_size": 64,
@@ -380,6 +396,7 @@ END
 # ======== names-in-other-scripts
   # ---- files ---------------------------------------------------------------------------------
   with_timeout make_checkpoint_folder '/fsx/checkpoints/Übung-größe-日本語'
+  check_origin '/fsx/checkpoints/Übung-größe-日本語'
 
   # ---- inputs: fail now, since a retry would miss the same files -----------------------------
   [[ -r 'träning.py' ]] || fail "no script träning.py in $PWD: correct the spec's script or workdir, or put it there"

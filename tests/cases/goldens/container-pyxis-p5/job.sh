@@ -52,6 +52,7 @@ main() {
 
   # ---- files ---------------------------------------------------------------------------------
   with_timeout make_checkpoint_folder /fsx/checkpoints/llama
+  check_origin /fsx/checkpoints/llama
 
   # ---- inputs: fail now, since a retry would miss the same files -----------------------------
   [[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
@@ -220,6 +221,18 @@ finish() {
   exit "$status"
 }
 
+check_origin() { # FOLDER
+  local origin_file=$1/.clusterjobs-origin origin differing
+  origin=$(grep -o '"origin": "[^"]*"' "$job_dir/plan.json" | cut -d '"' -f 4 | tr ' ' '\n') || return 0 # full disk
+  if [[ -s $origin_file && -n $(find /fsx/checkpoints/llama -mindepth 1 -maxdepth 1 ! -name '.*' -printf '%T+ %f\n' 2>/dev/null | sort | tail -n 1) ]]; then
+    differing=$(awk -F = 'NR == FNR { own[$1] = $0; next } { old[$1] = $0 }
+      END { for (key in own) if (own[key] != old[key]) print key
+        for (key in old) if (!(key in own)) print key }' - "$origin_file" <<< "$origin" | sort | paste -sd ' ')
+    [[ -z $differing ]] || fail "the checkpoints in $1 are of another training, with another $differing: choose another \`path\`, or resume them with \`checkpoints: {from: any}\`"
+  fi
+  { printf '%s\n' "$origin" > "$origin_file"; } 2> /dev/null || true # another member of the group may have made it
+}
+
 start_again() { # ARGUMENT...: without the variables of sbatch's caller that change bash or describe another job
   local name kept others dropped=()
   kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
@@ -237,7 +250,7 @@ start_again() { # ARGUMENT...: without the variables of sbatch's caller that cha
 }
 
 write_plan() { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END'
-{"name": "llama", "spec": {"file": "spec.yaml", "sha256": "77d5a065add4902941ba9457834c99cefeb425ba27db8f09366fdb9a78fc878d", "set": []}, "clusterjobs": "0.1.0", "cluster": "p5-h100", "framework": "torchrun", "launcher": "srun", "content": "8d1ef9520d014122", "derived": {"queue": "train", "instance_type": "p5.48xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 8, "cpus_per_task": 24, "data_parallel": 16, "mount /fsx": "/fsx", "mount /dev/infiniband": "/dev/infiniband", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "llama", "spec": {"file": "spec.yaml", "sha256": "77d5a065add4902941ba9457834c99cefeb425ba27db8f09366fdb9a78fc878d", "set": []}, "clusterjobs": "0.1.0", "cluster": "p5-h100", "framework": "torchrun", "launcher": "srun", "content": "8d1ef9520d014122", "origin": "args.config=a513036f framework=3b9ebe42 script=4f8d10b9", "derived": {"queue": "train", "instance_type": "p5.48xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 8, "cpus_per_task": 24, "data_parallel": 16, "mount /fsx": "/fsx", "mount /dev/infiniband": "/dev/infiniband", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
 
 : "${SLURMD_NODENAME:?this is a batch script: submit it with sbatch}"

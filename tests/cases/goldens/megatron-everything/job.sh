@@ -78,6 +78,7 @@ main() {
 
   # ---- files ---------------------------------------------------------------------------------
   with_timeout make_checkpoint_folder /fsx/saved/gpt-7b
+  check_origin /fsx/saved/gpt-7b
 
   # ---- export: copied while the job runs, and once more at its end ---------------------------
   exports=(
@@ -488,6 +489,18 @@ signal_ranks() { # SIGNAL
   return 0
 }
 
+check_origin() { # FOLDER
+  local origin_file=$1/.clusterjobs-origin origin differing
+  origin=$(grep -o '"origin": "[^"]*"' "$job_dir/plan.json" | cut -d '"' -f 4 | tr ' ' '\n') || return 0 # full disk
+  if [[ -s $origin_file && -n $(timeout 10 head -c 1024 -- /fsx/saved/gpt-7b/latest_checkpointed_iteration.txt 2>/dev/null | head -n 1) ]]; then
+    differing=$(awk -F = 'NR == FNR { own[$1] = $0; next } { old[$1] = $0 }
+      END { for (key in own) if (own[key] != old[key]) print key
+        for (key in old) if (!(key in own)) print key }' - "$origin_file" <<< "$origin" | sort | paste -sd ' ')
+    [[ -z $differing ]] || fail "the checkpoints in $1 are of another training, with another $differing: choose another \`path\`, or resume them with \`checkpoints: {from: any}\`"
+  fi
+  { printf '%s\n' "$origin" > "$origin_file"; } 2> /dev/null || true # another member of the group may have made it
+}
+
 start_export() { # errors are in the log and in data.jsonl; the exit code stays the training's
   STAGE_DIR=$job_dir python3 -B "$job_dir/export.py" --every 60 "${exports[@]}" &
   export_pid=$!
@@ -583,7 +596,7 @@ start_again() { # ARGUMENT...: without the variables of sbatch's caller that cha
 }
 
 write_plan() { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END'
-{"name": "gpt-7b", "spec": {"file": "spec.yaml", "sha256": "3ee099d7dcb9496e431480210f02f29ed900d09c85474ce90906ffd99b98a283", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "megatron-lm", "launcher": "torchrun", "content": "a41785d4d75cb1b4", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 128, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "model.vocab_padded": 50688, "batch.accumulation": 32, "restarts": "time_limit 20, failure 2, node_failure 5", "watchdog": "ranks that are gone", "asked to save": "by the clock", "signal": "USR1, 240 s before the limit", "exit duration": "the whole minutes until 420 s before the limit", "data[0]": "/fsx/corpus: shown by FSx for Lustre, and preloaded before the training", "data[1]": "/scratch/vocab: copied to every node's own disk", "checkpoints.export": "s3://my-corpus/saved/gpt-7b: copied by the job", "preflight.gpus": "8", "preflight.processes": "yes", "preflight.efa": "4", "preflight.memlock": "yes", "preflight.shm": "1", "preflight.lustre /fsx": "/fsx", "preflight.folder": "$job_dir", "preflight.space $job_dir": "10:$job_dir", "preflight.folder /fsx/saved/gpt-7b": "/fsx/saved/gpt-7b", "preflight.space /fsx/saved/gpt-7b": "10:/fsx/saved/gpt-7b", "preflight.space /tmp": "1:/tmp", "preflight.clock": "5", "preflight.network": "yes", "preflight.names": "yes", "preflight.port": "yes", "preflight.packages": "torch==2.6", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "gpt-7b", "spec": {"file": "spec.yaml", "sha256": "3ee099d7dcb9496e431480210f02f29ed900d09c85474ce90906ffd99b98a283", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "megatron-lm", "launcher": "torchrun", "content": "a41785d4d75cb1b4", "origin": "args.lr=675db7ce args.merge-file=3342e843 args.vocab-file=8d0dc527 framework=2a470d0f model.heads=e29c9c18 model.hidden=8b926d75 model.layers=e29c9c18 model.sequence=8b926d75 model.vocab=e561018e parallel.pipeline=d4735e3a parallel.sequence=b5bea41b parallel.tensor=4b227777 script=6fbf0b36", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 128, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "model.vocab_padded": 50688, "batch.accumulation": 32, "restarts": "time_limit 20, failure 2, node_failure 5", "watchdog": "ranks that are gone", "asked to save": "by the clock", "signal": "USR1, 240 s before the limit", "exit duration": "the whole minutes until 420 s before the limit", "data[0]": "/fsx/corpus: shown by FSx for Lustre, and preloaded before the training", "data[1]": "/scratch/vocab: copied to every node's own disk", "checkpoints.export": "s3://my-corpus/saved/gpt-7b: copied by the job", "preflight.gpus": "8", "preflight.processes": "yes", "preflight.efa": "4", "preflight.memlock": "yes", "preflight.shm": "1", "preflight.lustre /fsx": "/fsx", "preflight.folder": "$job_dir", "preflight.space $job_dir": "10:$job_dir", "preflight.folder /fsx/saved/gpt-7b": "/fsx/saved/gpt-7b", "preflight.space /fsx/saved/gpt-7b": "10:/fsx/saved/gpt-7b", "preflight.space /tmp": "1:/tmp", "preflight.clock": "5", "preflight.network": "yes", "preflight.names": "yes", "preflight.port": "yes", "preflight.packages": "torch==2.6", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
 
 : "${SLURMD_NODENAME:?this is a batch script: submit it with sbatch}"

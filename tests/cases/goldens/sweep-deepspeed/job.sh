@@ -60,6 +60,7 @@ main() {
 
   # ---- files ---------------------------------------------------------------------------------
   with_timeout make_checkpoint_folder "/fsx/checkpoints/lr-micro/$point_label"
+  check_origin "/fsx/checkpoints/lr-micro/$point_label"
   cat > "$job_dir"/ds_config.json <<END
 {
   "train_batch_size": 256,
@@ -236,6 +237,18 @@ finish() {
   exit "$status"
 }
 
+check_origin() { # FOLDER
+  local origin_file=$1/.clusterjobs-origin origin differing
+  origin=$(grep -o '"origin": "[^"]*"' "$job_dir/plan.json" | cut -d '"' -f 4 | tr ' ' '\n') || return 0 # full disk
+  if [[ -s $origin_file && -n $(timeout 10 head -c 1024 -- "/fsx/checkpoints/lr-micro/${point_label-}/latest" 2>/dev/null | head -n 1) ]]; then
+    differing=$(awk -F = 'NR == FNR { own[$1] = $0; next } { old[$1] = $0 }
+      END { for (key in own) if (own[key] != old[key]) print key
+        for (key in old) if (!(key in own)) print key }' - "$origin_file" <<< "$origin" | sort | paste -sd ' ')
+    [[ -z $differing ]] || fail "the checkpoints in $1 are of another training, with another $differing: choose another \`path\`, or resume them with \`checkpoints: {from: any}\`"
+  fi
+  { printf '%s\n' "$origin" > "$origin_file"; } 2> /dev/null || true # another member of the group may have made it
+}
+
 start_again() { # ARGUMENT...: without the variables of sbatch's caller that change bash or describe another job
   local name kept others dropped=()
   kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
@@ -253,7 +266,7 @@ start_again() { # ARGUMENT...: without the variables of sbatch's caller that cha
 }
 
 write_plan() { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<END
-{"name": "gpt2-345m", "spec": {"file": "spec.yaml", "sha256": "062d7aa792014797f73b4a28c7e20bdf0e77838e0e65b73f9d3bb64046af5189", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "deepspeed", "launcher": "srun", "derived": {"launcher": "srun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 8, "cpus_per_task": 12, "data_parallel": 16, "batch.accumulation": ${accumulation}, "ds_config.train_batch_size": 256, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}, "sweep": "lr-micro", "point": {"name": "${point_name}", "index": ${point_index}, "values": {"args.lr": ${lr}, "batch.micro": ${micro}}, "content": "${content}"}}
+{"name": "gpt2-345m", "spec": {"file": "spec.yaml", "sha256": "062d7aa792014797f73b4a28c7e20bdf0e77838e0e65b73f9d3bb64046af5189", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "deepspeed", "launcher": "srun", "origin": "args.lr-decay-style=ba7d0ee7 framework=3442dbf7 script=dd3d8776", "derived": {"launcher": "srun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 8, "cpus_per_task": 12, "data_parallel": 16, "batch.accumulation": ${accumulation}, "ds_config.train_batch_size": 256, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}, "sweep": "lr-micro", "point": {"name": "${point_name}", "index": ${point_index}, "values": {"args.lr": ${lr}, "batch.micro": ${micro}}, "content": "${content}"}}
 END
 
 : "${SLURMD_NODENAME:?this is a batch script: submit it with sbatch}"
