@@ -307,7 +307,11 @@ def upgrade(file: pathlib.Path, write: bool, as_json: bool) -> int:
     if not result.changed:
         click.echo(f"{file}: nothing to change")
     elif not write:
-        click.echo(f"{counted(len(result.changed), 'safe change')}; --write makes them", err=True)
+        safe = len(result.changed) - result.for_a_new_cluster
+        parts = [counted(safe, "safe change")] if safe else []
+        if result.for_a_new_cluster:
+            parts.append(f"{counted(result.for_a_new_cluster, 'change')} for a new cluster")
+        click.echo(f"{' and '.join(parts)}; --write makes them", err=True)
     show_problems([*result.left, *result.notes])
     return 1 if result.left else 0
 

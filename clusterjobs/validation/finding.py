@@ -95,8 +95,14 @@ def _without_consequences(found: list[Finding]) -> list[Finding]:
     ]
 
 
+REPLACED_LATER = " is replaced by CloudFormation"
+CRASH = "ParallelCluster crashes on this config"
+
+
 def _follows(finding: Finding, cause: Finding) -> bool:
-    placeholder = cause.text.removesuffix(NOT_FILLED_IN)
+    if finding.text.startswith(CRASH):
+        return True
+    placeholder = cause.text.removesuffix(NOT_FILLED_IN).removesuffix(REPLACED_LATER)
     return finding.path[: len(cause.path)] == cause.path or placeholder in finding.text
 
 

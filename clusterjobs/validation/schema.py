@@ -21,7 +21,7 @@ from clusterjobs.validation.account import (
     with_overrides,
 )
 from clusterjobs.validation.default_account import default_account
-from clusterjobs.validation.finding import Data, Finding, Level, scalars
+from clusterjobs.validation.finding import CRASH, Data, Finding, Level, scalars
 from clusterjobs.validation.offline import offline_environment
 from clusterjobs.validation.optional_deps import environment, event_loop, quiet
 from clusterjobs.validation.own_checks import is_known, run_checks
@@ -75,7 +75,7 @@ def load(data: Data) -> tuple[Any, list[Finding]]:
 def internal_failure(error: Exception, data: Data) -> Finding:
     """For an exception inside ParallelCluster, which an empty value usually causes."""
     empty = next(_empty_values(data, ()), ())
-    text = f"ParallelCluster crashes on this config: {error}"
+    text = f"{CRASH}: {error}"
     hint = "write a value, or remove the key" if empty else ""
     return Finding(text, empty, validator=type(error).__name__, hint=hint)
 

@@ -21,9 +21,16 @@ from clusterjobs.clusters.parallelcluster.detect import (
     unfilled,
 )
 from clusterjobs.clusters.parallelcluster.render_config import dump_scalar
+from clusterjobs.clusters.parallelcluster.site_values import DYNAMIC_REFERENCE
 from clusterjobs.errors import Location, Problem
 from clusterjobs.validation import finding as walk
-from clusterjobs.validation.finding import NOT_FILLED_IN, Data, Finding, problems
+from clusterjobs.validation.finding import (
+    NOT_FILLED_IN,
+    REPLACED_LATER,
+    Data,
+    Finding,
+    problems,
+)
 from clusterjobs.validation.own_checks import check_drivers
 from clusterjobs.yaml.document import Document, Path, look_at
 
@@ -155,6 +162,13 @@ def _empty_types(data: Data) -> Iterator[Deprecation]:
 
 
 def _placeholders(data: Data) -> Iterator[Deprecation]:
+    for path, written in walk.scalars(data):
+        if isinstance(written, str) and (found := DYNAMIC_REFERENCE.search(written)):
+            hint = "nothing is checked with it"
+            yield (
+                Finding(f"{found[0]}{REPLACED_LATER}", path, "info", hint=hint, unfilled=True),
+                None,
+            )
     for path, written in unfilled(data):
         name = next((str(step) for step in reversed(path) if isinstance(step, str)), "value")
         snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
@@ -170,6 +184,7 @@ _TEMPLATE = "this line of a template was not filled in"
 class Upgraded:
     """The new text, the changes in it, and the problems that a person has to decide.
 
+    `for_a_new_cluster`: how many of the changes a cluster that exists cannot take.
     The locations in `changed` refer to the old text, those in `left` and `notes` to the new one.
     `notes` say what the changes mean for a cluster that exists.
     """
@@ -178,6 +193,10 @@ class Upgraded:
     changed: tuple[Problem, ...]
     left: tuple[Problem, ...]
     notes: tuple[Problem, ...] = ()
+
+    @property
+    def for_a_new_cluster(self) -> int:
+        return len(self.notes)
 
 
 def upgrade(source: str, file: str) -> Upgraded:
@@ -224,8 +243,11 @@ def shell_problems(source: str, file: str) -> list[Problem]:
 def template_problems(source: str, file: str) -> list[Problem]:
     """Lines of the template that a config is."""
     hint = "fill the template in first, and validate the result"
-    lines = template_lines(source)
-    return [Problem(_TEMPLATE, _line(source, file, *one), hint=hint) for one in lines]
+    by_envsubst = f"{hint}: envsubst < {file} > cluster.yaml"
+    return [
+        Problem(_TEMPLATE, _line(source, file, *one), hint=by_envsubst if "$" in one[1] else hint)
+        for one in template_lines(source)
+    ]
 
 
 def _line(source: str, file: str, index: int, line: str) -> Location:

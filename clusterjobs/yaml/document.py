@@ -267,9 +267,13 @@ class _Reader:
             return self._scalar(node, kind)
         if depth > MAX_DEPTH:  # an alias contains itself
             self._stop(_TOO_DEEP, node)
+        value: Any
         if type(node) is MappingNode:
-            return self._mapping(node, depth)
-        return [self.read(item, depth + 1) for item in node.value]
+            value = self._mapping(node, depth)
+        else:
+            value = [self.read(item, depth + 1) for item in node.value]
+        # CloudFormation's `!FindInMap [...]` in a config is short for {Fn::FindInMap: [...]}.
+        return {f"Fn::{kind[1:]}": value} if kind.startswith("!") else value
 
     def _kind(self, node: Node) -> str:
         tag: str = node.tag

@@ -71,7 +71,8 @@ def truth(value: Any) -> bool | None:
 
 # ------------------------------------------------------------------ text that is no YAML yet
 
-_TEMPLATE_LINE = re.compile(r"(?m)^([ \t]*)\{(%.*%\}[ \t]*)$")
+# `{% for ... %}`, and a line of envsubst that several lines are put in place of: `${NODES}`.
+_TEMPLATE_LINE = re.compile(r"(?m)^([ \t]*)(?:\{(?=%)|\$(?=\{))(%.*%\}[ \t]*|\{\w+\}[ \t]*)$")
 _BARE_VALUE = re.compile(
     r"""(?m)^(?P<key>[ \t]*(?:-[ \t]+)*(?:[\w.-]+:[ \t]+)?)   # indentation, dash, key
         (?P<value>(?:\{\{|(?<=[ \t])[@%])[^\n\#]*?)           # {{ SUBNET }}, @SUBNET@, %SUBNET%
@@ -102,8 +103,19 @@ def shell_lines(source: str) -> list[tuple[int, str]]:
 
 
 def template_lines(source: str) -> list[tuple[int, str]]:
-    """Lines of a template, `{% for ... %}`: index and text."""
-    return [(found.start(), found[0]) for found in _TEMPLATE_LINE.finditer(source)]
+    """Lines of a template, `{% for ... %}` or `${NODES}`: index and text."""
+    found = [(match.start(), match[0]) for match in _TEMPLATE_LINE.finditer(source)]
+    if any("$" in line for _, line in found) and _is_yaml(source):
+        return [one for one in found if "$" not in one[1]]  # in a text of several lines
+    return found
+
+
+def _is_yaml(source: str) -> bool:
+    try:
+        load(source, "", rules="1.1")
+    except InputError:
+        return False
+    return True
 
 
 # `{MountDir: ${MOUNT}}`: in a flow, YAML takes its braces for a mapping
@@ -277,7 +289,9 @@ def unfilled(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
     children = value.items() if isinstance(value, dict) else enumerate(value)
     for key, inner in children:
         here = (*path, key)
-        if isinstance(inner, str):
+        if function := cloudformation_function(inner):
+            yield here, function
+        elif isinstance(inner, str):
             found = None if key in _CODE else _UNFILLED.search(inner)
             if found:
                 yield here, inner if len(inner) < 40 else found[0]
@@ -285,6 +299,12 @@ def unfilled(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
             yield here, f"{{{next(iter(inner))}}}"
         elif isinstance(inner, (dict, list)) and key not in _CODE:
             yield from unfilled(inner, here)
+
+
+def cloudformation_function(value: Any) -> str:
+    """`Fn::FindInMap` or `Ref`, if CloudFormation is to replace the value; else ""."""
+    name = str(next(iter(value))) if isinstance(value, dict) and len(value) == 1 else ""
+    return name if name.startswith("Fn::") or name == "Ref" else ""
 
 
 def _is_braces(value: Any) -> bool:

@@ -15,7 +15,13 @@ from typing import Any, NamedTuple
 import yaml
 
 from clusterjobs.clusters.facts import BucketLink
-from clusterjobs.clusters.parallelcluster.detect import at, bare_placeholders, items, text
+from clusterjobs.clusters.parallelcluster.detect import (
+    at,
+    bare_placeholders,
+    items,
+    shell_lines,
+    text,
+)
 from clusterjobs.clusters.parallelcluster.site_values import (
     MissingValuesError,
     Substitution,
@@ -336,23 +342,25 @@ _HOW_TO_SAVE = "save what stands under ClusterConfiguration in a file of its own
 
 
 class UnwritableError(InputError):
-    """The config can be read, but with its placeholders it is not valid YAML."""
+    """The config can be read, but with its placeholders or commands it is not valid YAML."""
 
 
 def _check_bare_placeholders(document: Document) -> None:
-    """Raise UnwritableError if unquoted placeholders make the config invalid YAML."""
+    """Raise UnwritableError if placeholders or shell commands make the config invalid YAML."""
     try:
         load(document.text, document.file, rules="1.1")
     except InputError as error:
-        found = bare_placeholders(document.text)
-        if not found:
+        found, commands = bare_placeholders(document.text), shell_lines(document.text)
+        if not (found or commands):
             raise
-        index, placeholder = found[0]
+        index, written = (found or commands)[0]
         line = document.text.count("\n", 0, index) + 1
-        more = f", and {len(found) - 1} more" if len(found) > 1 else ""
-        what = f"{placeholder.strip()} was not filled in ({document.file}:{line}{more})"
-        where = error.problems[0].where
-        raise UnwritableError([Problem(what, where, hint="fill the template in")]) from None
+        what, hint = "was not filled in", "fill the template in"
+        if not found:
+            what, hint = "is a shell command, not part of the config", "remove the line"
+        more = f", and {len(found or commands) - 1} more" if len(found or commands) > 1 else ""
+        what = f"{written.strip()} {what} ({document.file}:{line}{more})"
+        raise UnwritableError([Problem(what, error.problems[0].where, hint=hint)]) from None
 
 
 def _add(document: Document, addition: Addition) -> Document:

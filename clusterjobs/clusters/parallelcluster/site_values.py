@@ -5,6 +5,7 @@ A value replaces part of a parsed scalar, so it cannot change the structure arou
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -53,9 +54,15 @@ def _render(value: Any, path: Path, site: Mapping[str, object], result: Substitu
     return _render_scalar(value, path, site, result)
 
 
+# CloudFormation's own references, which it replaces when it makes the cluster.
+DYNAMIC_REFERENCE = re.compile(r"\{\{resolve:[^{}]*\}\}")
+
+
 def _render_scalar(
     value: str, path: Path, site: Mapping[str, object], result: Substitution
 ) -> Scalar:
+    if DYNAMIC_REFERENCE.search(value):
+        return value
     missing: list[str] = []
 
     def lookup(name: str) -> Scalar:
