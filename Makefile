@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test faults test-slurm lint fmt bench clean
+.PHONY: help demo quick test faults test-slurm lint fmt docs bench clean
 
 BIN := .venv/bin
 PYTEST_ARGS ?=
@@ -23,7 +23,7 @@ quick: ## the tests that need no lab and no ParallelCluster, in under a minute o
 	    -m "not lab and not aws and not slow and not frameworks" $(PYTEST_ARGS)
 
 test: ## lint, types, layers and all tests
-	@tools/setup.sh dev train aws frameworks
+	@tools/setup.sh dev train aws frameworks docs
 	@$(MAKE) --no-print-directory lint
 	@$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile $(PYTEST_ARGS)
 
@@ -48,6 +48,11 @@ fmt: ## format the code and fix what ruff can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: ## build the documentation site into site/; a warning or a broken link is an error
+	@tools/setup.sh docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo 'site/index.html; with the search: $(BIN)/python -m http.server --directory site'
+
 bench: ## measure speed, compared with baselines (BENCH_ARGS="launch --json")
 	@tools/setup.sh dev
 	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
@@ -55,6 +60,6 @@ bench: ## measure speed, compared with baselines (BENCH_ARGS="launch --json")
 clean: ## remove everything that make has created
 	@[[ ! -x $(BIN)/clusterjobs || ! -d .demo/state/clusterjobs/labs/demo ]] || \
 	    XDG_STATE_HOME="$$PWD/.demo/state" $(BIN)/clusterjobs lab down --name demo
-	rm -rf .demo .venv .venv.old.* .venv.lock build dist .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf .demo .venv .venv.old.* .venv.lock build dist site .pytest_cache .mypy_cache .ruff_cache \
 	    .import_linter_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +

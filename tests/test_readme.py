@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import pathlib
 import re
 import shlex
@@ -30,13 +29,6 @@ def test_the_readmes_commands_print_what_it_shows(
         assert outcome.err + outcome.out == expected
 
 
-def test_the_readmes_report_is_that_of_its_page() -> None:
-    """Which shows what the command prints of a real log (tests/report/test_seed_run.py)."""
-    page = (README.parent / "docs" / "report.md").read_text(encoding="utf-8")
-    (block,) = (one for one in blocks("text") if "clusterjobs report" in one)
-    assert block in page
-
-
 def test_the_keys_of_a_long_run_go_with_the_first_spec(clusterjobs, tmp_path: pathlib.Path) -> None:
     spec = tmp_path / "exp.yaml"
     spec.write_text("".join(blocks("yaml")[:2]), encoding="utf-8")
@@ -45,20 +37,6 @@ def test_the_keys_of_a_long_run_go_with_the_first_spec(clusterjobs, tmp_path: pa
     script = (tmp_path / "out" / "job.sh").read_text()
     for block in ("# ---- stage:", "# ---- preflight:", "on_time_limit() {"):
         assert block in script
-
-
-def test_the_sweep_has_the_points_that_the_readme_shows(
-    clusterjobs, tmp_path: pathlib.Path
-) -> None:
-    spec, _, sweep = blocks("yaml")
-    (tmp_path / "exp.yaml").write_text(spec, encoding="utf-8")
-    (tmp_path / "sweep.yaml").write_text(sweep, encoding="utf-8")
-    outcome = clusterjobs("render", tmp_path / "sweep.yaml", "-o", tmp_path / "out")
-    assert "6 points in one script" in outcome.out
-    rows = csv.DictReader((tmp_path / "out" / "points.csv").read_text().splitlines())
-    points = [(one["index"], one["args.lr"], one["batch.micro"]) for one in rows]
-    (status,) = (one for one in blocks("text") if "clusterjobs status" in one)
-    assert points == [tuple(line.split()[:3]) for line in status.splitlines()[3:]]
 
 
 def test_every_file_that_the_readme_links_is_there() -> None:

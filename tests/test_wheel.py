@@ -123,7 +123,7 @@ def test_sdist_has_what_a_checkout_needs_to_build_test_and_read(dist: pathlib.Pa
     with tarfile.open(path) as archive:
         packed = {name.partition("/")[2] for name in archive.getnames()}
     assert {"README.md", "LICENSE", "CHANGELOG.md", "Makefile", "constraints.txt"} <= packed
-    assert {"docs/install.md", "tools/setup.sh", "tests/conftest.py"} <= packed
+    assert {"mkdocs.yml", "docs/index.md", "tools/setup.sh", "tests/conftest.py"} <= packed
     for folder in ("templates", "cluster-configs", "site-folder", "examples"):
         files = [one for one in (ROOT / folder).rglob("*.*") if one.suffix in (".j2", ".yaml")]
         assert files
