@@ -23,6 +23,7 @@ class Diagnostics:
     def __init__(self, source: Locator) -> None:
         self._source = source
         self._relocated: dict[Path, Location] = {}
+        self._described: dict[str, Path] = {}
         self.problems: list[Problem] = []
 
     def problem(
@@ -54,6 +55,10 @@ class Diagnostics:
         """The position of the value at `path`."""
         return self._source.locate(path)
 
+    def where_key(self, path: Path) -> Location:
+        """The position of the key at `path`."""
+        return self._relocated.get(path) or self._source.locate_key(path)
+
     def line_of(self, path: Path) -> str:
         """`exp.yaml:12`, to name a second position in a message."""
         where = self._source.locate(path)
@@ -64,7 +69,13 @@ class Diagnostics:
         name = dotted(path)
         where = self._source.locate_key(path)
         is_written = where != self._source.locate_key((*path[:-1], "\0"))
-        return f"{name} ({where.file}:{where.line})" if is_written else name
+        description = f"{name} ({where.file}:{where.line})" if is_written else name
+        self._described[description] = path
+        return description
+
+    def described(self, description: str) -> Path | None:
+        """The path that `describe_key` has described so."""
+        return self._described.get(description)
 
     @property
     def failed(self) -> bool:

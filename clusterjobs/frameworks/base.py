@@ -210,6 +210,7 @@ class Framework(abc.ABC):
     `one_rank_uses_all_gpus`: a node's only rank uses all GPUs of the job there.
     `neuron_launchers`: those that can start it on NeuronCores; empty if it does not use them.
     `helpers`: the folder beside its script whose helpers.cpp it compiles with make, "" for none.
+    `argument_check`: the program of clusterjobs/node/arguments that asks its parser, "" for none.
     """
 
     name: str
@@ -227,6 +228,7 @@ class Framework(abc.ABC):
     one_rank_uses_all_gpus: bool = False
     neuron_launchers: tuple[str, ...] = ()
     helpers: str = ""
+    argument_check: str = ""
 
     @abc.abstractmethod
     def program(

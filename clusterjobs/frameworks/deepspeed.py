@@ -63,6 +63,7 @@ class DeepSpeed(Framework):
     """`framework: deepspeed`."""
 
     name = "deepspeed"
+    argument_check = "check_deepspeed"
     launchers = ("srun", "torchrun", "deepspeed", "deepspeed-pdsh")
     options = Options
     saving = OWN_SCRIPT._replace(marker="latest")

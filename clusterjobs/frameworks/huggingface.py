@@ -153,6 +153,7 @@ class HuggingFace(Accelerate):
     """`framework: huggingface`: the keys of `framework: accelerate`, passed on as arguments."""
 
     name = "huggingface"
+    argument_check = "check_huggingface"
     launchers = ("torchrun", "srun", "accelerate")
     saving = OWN_SCRIPT._replace(
         reason="the script is yours: a TrainerCallback can look for a file at every step",

@@ -150,6 +150,7 @@ class Lightning(Framework):
     """`framework: lightning`."""
 
     name = "lightning"
+    argument_check = "check_lightning"
     launchers = ("srun",)
     parallel_keys = ("tensor", "pipeline", "context")
     options = Options

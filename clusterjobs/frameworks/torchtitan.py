@@ -71,6 +71,7 @@ class Torchtitan(Framework):
     """`framework: torchtitan`."""
 
     name = "torchtitan"
+    argument_check = "check_torchtitan"
     launchers = ("torchrun", "srun")
     parallel_keys = ("tensor", "pipeline", "context", "expert")
     log_lines = (_METRICS,)

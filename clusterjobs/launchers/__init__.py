@@ -89,6 +89,7 @@ class Launcher(NamedTuple):
     `reason_inside` the title of the launch section in that case.
     `programs`: programs for the nodes (clusterjobs/node/) that it needs.
     `frameworks`: frameworks that it can start, in addition to those that list it.
+    `argument_check`: as that of a framework, for the launcher's own options.
     `options`: the model of its own keys in the spec. Its template prints `launch.own_options`
     where these options belong.
     `template_folder`: contains launch/<name>.sh.j2, if clusterjobs' own templates do not.
@@ -115,6 +116,7 @@ class Launcher(NamedTuple):
     frameworks: tuple[str, ...] = ()
     template_folder: pathlib.Path | None = None
     options: type[LauncherOptions] | None = None
+    argument_check: str = ""
 
 
 __all__ = ["LAUNCHERS", "Launcher"]

@@ -13,4 +13,5 @@ ACCELERATE = Launcher(
     no_python_option="--no_python",
     shares_nodes=True,
     sets_node_rank=True,
+    argument_check="check_accelerate",
 )

@@ -61,4 +61,5 @@ COMPOSER = Launcher(
     shares_nodes=True,
     sets_node_rank=True,
     options=Options,
+    argument_check="check_composer",
 )

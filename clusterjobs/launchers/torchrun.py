@@ -327,4 +327,5 @@ TORCHRUN = Launcher(
     label_setting="torchrun: {tee: 3}",
     sets_node_rank=True,
     options=Options,
+    argument_check="check_torchrun",
 )

@@ -11,6 +11,7 @@ from clusterjobs.frameworks.base import Framework, Parallelism, Program, Samples
 from clusterjobs.launchers import Launcher, LauncherOptions
 from clusterjobs.sections.placement.storage import Storage, find_storage
 from clusterjobs.sections.plan import (
+    ArgumentCheck,
     Checkpoints,
     Container,
     Environment,
@@ -53,6 +54,7 @@ class Context:
     staging: Staging
     checkpoints: Checkpoints
     preflight: Preflight | None
+    argument_check: ArgumentCheck | None
     environment: Environment
     container: Container | None
     launch: Launch

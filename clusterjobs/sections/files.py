@@ -133,7 +133,7 @@ def render(rendering: Rendering) -> dict[str, Any]:
         # That of a sweep is printed by its own block.
         "plan_json": shell.verbatim(record if isinstance(record, str) else ""),
         "needs_python": plan.restarts is not None or plan.preflight is not None,
-        "programs": [_program(name) for name in node_programs(plan)],
+        "programs": [*map(_program, node_programs(plan)), *_requests(plan)],
     }
 
 
@@ -153,6 +153,7 @@ def node_programs(plan: Plan) -> tuple[str, ...]:
             *(("attempt.py",) if plan.restarts else ()),
             *(("watchdog.py",) if has_watchdog(plan) else ()),
             *(plan.preflight.programs if plan.preflight else ()),
+            *(plan.argument_check.programs if plan.argument_check else ()),
             *plan.staging.programs,
             *plan.checkpoints.programs,
             *plan.launch.programs,
@@ -181,6 +182,14 @@ def _subfolders(files: Files) -> list[str]:
 
 def _link(path: pathlib.PurePosixPath) -> dict[str, ShellText]:
     return {"folder": shell.quote(str(path.parent)), "program": ShellText(path.name)}
+
+
+def _requests(plan: Plan) -> Sequence[dict[str, ShellText]]:
+    if plan.argument_check is None:
+        return ()
+    from clusterjobs.sections.argument_check import carried_file  # for a preflight alone
+
+    return carried_file(plan)
 
 
 def _program(name: str) -> dict[str, ShellText]:

@@ -37,7 +37,7 @@ from clusterjobs.sections.placement.node_share import check_packing
 from clusterjobs.sections.placement.plan import check_neuron, check_use_of_nodes
 from clusterjobs.sections.placement.plan import plan as plan_placement
 from clusterjobs.sections.placement.plan import render as render_placement
-from clusterjobs.sections.plan import Container, Plan, Role
+from clusterjobs.sections.plan import ArgumentCheck, Container, Plan, Role
 from clusterjobs.sections.points.plan import plan as plan_points
 from clusterjobs.sections.points.plan import render as render_points
 from clusterjobs.sections.preflight import plan as plan_preflight
@@ -53,7 +53,25 @@ from clusterjobs.spec.load import LoadedSpec
 
 Check = Callable[[Context], None]
 
-# Most specs have no container and no roles: their modules are imported for a spec that has them.
+# Most specs have no container, roles or preflight: their modules are imported where they are used.
+
+
+def plan_argument_check(context: Context) -> ArgumentCheck | None:
+    """The section `argument_check`; None without a preflight."""
+    if context.spec.preflight is None:
+        return None
+    from clusterjobs.sections.argument_check import plan
+
+    return plan(context)
+
+
+def render_argument_check(rendering: Rendering) -> dict[str, Any] | None:
+    """What the block `preflight` prints of it; None if nothing is checked."""
+    if rendering.plan.argument_check is None:
+        return None
+    from clusterjobs.sections.argument_check import render
+
+    return render(rendering)
 
 
 def plan_container(context: Context) -> Container | None:
@@ -118,6 +136,7 @@ SECTIONS = (
     Section("environment", plan_environment, render_environment, (check_paths,)),
     Section("container", plan_container, render_container),
     Section("launch", plan_launch, render_launch),
+    Section("argument_check", plan_argument_check, render_argument_check),
     Section("steps", plan_steps, render_steps),
     Section("roles", plan_roles, render_roles),
     Section("files", plan_files, render_files),
@@ -125,7 +144,16 @@ SECTIONS = (
 
 # The order of their variables in lists of the templates: that of the script.
 PRINTED = (
-    *("job", "placement", "environment", "files", "checkpoints", "preflight", "staging"),
+    *(
+        "job",
+        "placement",
+        "environment",
+        "files",
+        "checkpoints",
+        "preflight",
+        "argument_check",
+        "staging",
+    ),
     *("steps", "container", "launch", "restarts", "roles", "points"),
 )
 

@@ -195,6 +195,43 @@ class AllReduce(NamedTuple):
     srun_options: tuple[Directive, ...]
 
 
+class SpecLine(NamedTuple):
+    """A key of the spec, and its position there, as in `Location`; `file` has no folder."""
+
+    path: str
+    file: str
+    line: int
+    column: int
+    width: int
+    source: str
+
+
+class ArgumentCheck(NamedTuple):
+    """How the framework's own parser is asked about the arguments.
+
+    `is_in_job`: the job asks it. `checks`: the programs that ask, without `.py`. `runs_help`: also
+    `--help` of the user's script. `pipeline`: the stages of the pipeline. `lines`: those of the
+    spec, by flag.
+    """
+
+    is_in_job: bool
+    checks: tuple[str, ...]
+    seconds: int
+    runs_help: bool
+    pipeline: int
+    lines: Mapping[str, SpecLine]
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """The programs that the job carries for it."""
+        return self.all_programs if self.is_in_job else ()
+
+    @property
+    def all_programs(self) -> tuple[str, ...]:
+        """Those that ask, without what they import."""
+        return ("argument_check.py", *(f"{one}.py" for one in self.checks))
+
+
 class Preflight(NamedTuple):
     """`excludes_bad_nodes`: the job restarts without them.
 
@@ -567,6 +604,7 @@ class Plan(NamedTuple):
     environment: Environment
     files: Files
     preflight: Preflight | None
+    argument_check: ArgumentCheck | None
     staging: Staging
     container: Container | None
     steps: Steps

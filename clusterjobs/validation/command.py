@@ -48,6 +48,7 @@ class _Options:
     site: pathlib.Path | None
     overrides: Overrides
     validate: Validate | None
+    asks_parser: bool = True
     validators_ran: bool = True  # False if ParallelCluster's validators did not run
     reports: dict[str, Report] = field(default_factory=dict)  # of each config, as JSON
 
@@ -58,6 +59,9 @@ class _Options:
 @click.option("--site", type=_path, help="The site.yaml to use for ParallelCluster configs.")
 @click.option("--account", type=_path, help="A file with overrides for the simulated account.")
 @click.option("--aws", is_flag=True, help="Use your own AWS account, read-only, not a simulation.")
+@click.option(
+    "--no-parser", is_flag=True, help="Do not ask the framework's own parser about a spec."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def validate(
     files: tuple[str, ...],
@@ -65,15 +69,17 @@ def validate(
     site: pathlib.Path | None,
     account: pathlib.Path | None,
     aws: bool,
+    no_parser: bool,
     as_json: bool,
 ) -> int:
     """Check experiment specs and clusters' files without a cluster or an account.
 
     A config is checked with ParallelCluster's own schema and validators, in a simulated account
     that has every resource the config names (subnets, keys, images, buckets, file systems). Of a
-    description of a Slurm cluster, what it leaves unknown is shown.
+    description of a Slurm cluster, what it leaves unknown is shown. If the Python environment of a
+    spec is on this machine, the framework's own parser is asked about the arguments.
     """
-    options = _Options(settings, site, _overrides(account), _validators(aws))
+    options = _Options(settings, site, _overrides(account), _validators(aws), not no_parser)
     found = {name: _check(name, options) for name in files}
     problems = [problem for one in found.values() for problem in one]
     if as_json:
@@ -145,10 +151,15 @@ def _about_wrapping(config: Config) -> list[Problem]:
 def _check_spec(file: pathlib.Path, options: _Options) -> list[Problem]:
     from clusterjobs.clusters.parallelcluster.source import ConfigFiles, ConfigSource
     from clusterjobs.runs.load import load  # includes all checks of the plan
+    from clusterjobs.validation.arguments import argument_problems
 
     run = load(file, options.settings)
     outputs = run.outputs()
     found = [*run.warnings, *run.notes, *_check_shell(outputs, run.script_names)]
+    if options.asks_parser:
+        settings = () if run.spec.preflight else ("preflight=true",)  # which has the request
+        asked = load(file, (*options.settings, *settings)) if settings else run
+        found += argument_problems(asked.planned_jobs[0])
     source, fitted = run.source, run.fitted
     if isinstance(source, ConfigSource) and isinstance(fitted, ConfigFiles) and fitted.data:
         found += _validate_config(source.document, (), fitted.data, options)

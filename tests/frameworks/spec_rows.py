@@ -37,20 +37,20 @@ def rows(kind: str) -> list[Row]:
     for path in sorted(FOLDER.glob("*.yaml")):
         page = document.load(path.read_text(encoding="utf-8"), path.name).value
         for row in page[kind]:
-            spec = _merged(page["base"], row.get("spec", {}))
-            file = {"a.yml": _merged(page["file"], row.get("file", {}))} if "file" in page else {}
+            spec = merged(page["base"], row.get("spec", {}))
+            file = {"a.yml": merged(page["file"], row.get("file", {}))} if "file" in page else {}
             named = {**file, **row.get("files", {})}
             files = {name: _text(file) for name, file in named.items() if file is not None}
             found.append(Row(f"{path.stem}:{row['name']}", spec, files, row))
     return found
 
 
-def _merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    merged = {**base, **more}
+def merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    found = {**base, **more}
     for key in ("args", "model"):
         if isinstance(base.get(key), dict) and isinstance(more.get(key), dict):
-            merged[key] = _merged(base[key], more[key])
-    return {key: value for key, value in merged.items() if value is not None}
+            found[key] = merged(base[key], more[key])
+    return {key: value for key, value in found.items() if value is not None}
 
 
 def _text(file: Any) -> str:

@@ -134,6 +134,7 @@ class Fairseq(Framework):
     """`framework: fairseq`."""
 
     name = "fairseq"
+    argument_check = "check_fairseq"
     saving = Saving(
         "never",
         "it saves every save-interval-updates; --stop-time-hours counts the hours of all attempts",

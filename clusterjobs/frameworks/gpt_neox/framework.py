@@ -147,6 +147,7 @@ class GptNeoX(Framework):
     """`framework: gpt-neox`."""
 
     name = "gpt-neox"
+    argument_check = "check_gpt_neox"
     saving = Saving(
         "never", "GPT-NeoX cannot be asked to: it saves every checkpoint_factor steps", "latest"
     )

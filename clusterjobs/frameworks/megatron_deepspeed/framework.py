@@ -105,6 +105,7 @@ class MegatronDeepSpeed(Framework):
     """`framework: megatron-deepspeed`."""
 
     name = "megatron-deepspeed"
+    argument_check = "check_megatron_deepspeed"
     saving = SAVING
     launchers = ("srun", "torchrun", "deepspeed", "deepspeed-pdsh")
     options = Options

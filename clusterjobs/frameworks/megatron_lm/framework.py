@@ -119,6 +119,7 @@ class MegatronLm(Framework):
     log_lines = (_ITERATION,)
     reads_precision = True
     packages = ("torch",)  # not megatron-core, which a checkout of Megatron-LM brings
+    argument_check = "check_megatron_lm"
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance

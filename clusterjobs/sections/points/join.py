@@ -274,6 +274,7 @@ TEXTS: Mapping[str, str] = {
 _INFORMATION = frozenset(
     (
         *("job.title", "parallelism", "batch", "derived", "warnings"),
+        "argument_check.lines",
         *("environment.variables.*.reason", "environment.variables.*.source"),
         *("preflight.checks.*.reason", "staging.inputs.*.where", "container.mounts.*.reason"),
         *("container.options.*.reason", "launch.srun_options.*.reason", "launch.origins"),

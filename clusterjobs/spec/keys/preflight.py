@@ -57,6 +57,14 @@ class Preflight(SpecModel):
     ] = "fail"
     free_gib: Annotated[Count, Key("free space required where the job writes", "100")] = 10
     seconds: Annotated[Count, Key("the timeout of the checks", "120")] = 60
+    arguments: Annotated[
+        bool | Literal["help"],
+        Key(
+            "ask the framework's own parser about the arguments before anything is staged; `help`: "
+            "also look for them in `--help` of a script of your own",
+            "false",
+        ),
+    ] = True
     bandwidth_percent: Annotated[
         Count | None,
         Key(

@@ -690,6 +690,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --optimizer adam
     --lr 5e-4
     --lr-scheduler polynomial_decay
+    --total-num-update 125000
     --max-update 125000
   )
   srun_options=(
@@ -808,6 +809,8 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     port # MASTER_PORT is free, and every node can call it
   )
   check_nodes
+  # The framework's own parser, in the job's Python: a wrong argument ends the job here.
+  check_arguments job_dir="${job_dir-}"
 
 # ======== gpt-neox-2node
   # ---- launch: deepy.py has DeepSpeed start the ranks with srun ------------------------------
@@ -853,6 +856,8 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     "helpers=$PWD/megatron/data" # gpt-neox compiles helpers.cpp there when it starts
   )
   check_nodes
+  # The framework's own parser, in the job's Python: a wrong argument ends the job here.
+  check_arguments job_dir="${job_dir-}"
 
 # ======== fabric-infiniband
   # ---- preflight: check every node before the training ---------------------------------------
@@ -1393,6 +1398,8 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     "helpers=$PWD/megatron/data" # megatron-deepspeed compiles helpers.cpp there when it starts
   )
   check_nodes
+  # The framework's own parser, in the job's Python: a wrong argument ends the job here.
+  check_arguments job_dir="${job_dir-}"
 
   # ---- beside the training, until the job ends -----------------------------------------------
   "$python" -BEsS "$job_dir/nccl_log.py" watch "$slurm_job_id" "$job_dir/nccl" 128 &

@@ -109,6 +109,8 @@ main() {
     packages=torch==2.6 # what the job's Python must have
   )
   check_nodes
+  # The framework's own parser, in the job's Python: a wrong argument ends the job here.
+  check_arguments LR="${LR-}" exit_minutes="${exit_minutes-}" job_dir="${job_dir-}"
 
   # ---- inputs: fail now, since a retry would miss the same files -----------------------------
   [[ -e /fsx/vocab || -e /scratch/vocab ]] || fail "the data source /fsx/vocab does not exist on node $SLURMD_NODENAME: correct the spec's data[1].source, or put the data there"
@@ -565,6 +567,14 @@ clear_nccl_logs() { # of an earlier attempt
   rm -rf -- "$job_dir/nccl" && mkdir -p -- "$job_dir/nccl"
 }
 
+check_arguments() { # NAME=VALUE...: the variables in the request
+  run_child python3 -B "$job_dir/argument_check.py" "$job_dir/argument_check.json" "$@"
+  (( child_status == 69 )) || return 0 # it has said why it cannot answer
+  end_if_stopped
+  reason=not_started
+  exit 69
+}
+
 end_if_stopped() { # a check that was stopped has found nothing
   ask_slurm_for_reason
   [[ -z $reason ]] || exit 1
@@ -596,7 +606,7 @@ start_again() { # ARGUMENT...: without the variables of sbatch's caller that cha
 }
 
 write_plan() { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END'
-{"name": "gpt-7b", "spec": {"file": "spec.yaml", "sha256": "3ee099d7dcb9496e431480210f02f29ed900d09c85474ce90906ffd99b98a283", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "megatron-lm", "launcher": "torchrun", "content": "a41785d4d75cb1b4", "origin": "args.lr=675db7ce args.merge-file=3342e843 args.vocab-file=8d0dc527 framework=2a470d0f model.heads=e29c9c18 model.hidden=8b926d75 model.layers=e29c9c18 model.sequence=8b926d75 model.vocab=e561018e parallel.pipeline=d4735e3a parallel.sequence=b5bea41b parallel.tensor=4b227777 script=6fbf0b36", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 128, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "model.vocab_padded": 50688, "batch.accumulation": 32, "restarts": "time_limit 20, failure 2, node_failure 5", "watchdog": "ranks that are gone", "asked to save": "by the clock", "signal": "USR1, 240 s before the limit", "exit duration": "the whole minutes until 420 s before the limit", "data[0]": "/fsx/corpus: shown by FSx for Lustre, and preloaded before the training", "data[1]": "/scratch/vocab: copied to every node's own disk", "checkpoints.export": "s3://my-corpus/saved/gpt-7b: copied by the job", "preflight.gpus": "8", "preflight.processes": "yes", "preflight.efa": "4", "preflight.memlock": "yes", "preflight.shm": "1", "preflight.lustre /fsx": "/fsx", "preflight.folder": "$job_dir", "preflight.space $job_dir": "10:$job_dir", "preflight.folder /fsx/saved/gpt-7b": "/fsx/saved/gpt-7b", "preflight.space /fsx/saved/gpt-7b": "10:/fsx/saved/gpt-7b", "preflight.space /tmp": "1:/tmp", "preflight.clock": "5", "preflight.network": "yes", "preflight.names": "yes", "preflight.port": "yes", "preflight.packages": "torch==2.6", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "gpt-7b", "spec": {"file": "spec.yaml", "sha256": "3ee099d7dcb9496e431480210f02f29ed900d09c85474ce90906ffd99b98a283", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "megatron-lm", "launcher": "torchrun", "content": "a41785d4d75cb1b4", "origin": "args.lr=675db7ce args.merge-file=3342e843 args.vocab-file=8d0dc527 framework=2a470d0f model.heads=e29c9c18 model.hidden=8b926d75 model.layers=e29c9c18 model.sequence=8b926d75 model.vocab=e561018e parallel.pipeline=d4735e3a parallel.sequence=b5bea41b parallel.tensor=4b227777 script=6fbf0b36", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 128, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "model.vocab_padded": 50688, "batch.accumulation": 32, "restarts": "time_limit 20, failure 2, node_failure 5", "watchdog": "ranks that are gone", "asked to save": "by the clock", "signal": "USR1, 240 s before the limit", "exit duration": "the whole minutes until 420 s before the limit", "data[0]": "/fsx/corpus: shown by FSx for Lustre, and preloaded before the training", "data[1]": "/scratch/vocab: copied to every node's own disk", "checkpoints.export": "s3://my-corpus/saved/gpt-7b: copied by the job", "preflight.gpus": "8", "preflight.processes": "yes", "preflight.efa": "4", "preflight.memlock": "yes", "preflight.shm": "1", "preflight.lustre /fsx": "/fsx", "preflight.folder": "$job_dir", "preflight.space $job_dir": "10:$job_dir", "preflight.folder /fsx/saved/gpt-7b": "/fsx/saved/gpt-7b", "preflight.space /fsx/saved/gpt-7b": "10:/fsx/saved/gpt-7b", "preflight.space /tmp": "1:/tmp", "preflight.clock": "5", "preflight.network": "yes", "preflight.names": "yes", "preflight.port": "yes", "preflight.packages": "torch==2.6", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one", "preflight.arguments": "asked of megatron-lm"}}
 END
 
 : "${SLURMD_NODENAME:?this is a batch script: submit it with sbatch}"
@@ -604,12 +614,21 @@ END
 main "$@"
 exit # programs follow
 
+: <<'end of argument_check.py'
+(the text of argument_check.py)
+end of argument_check.py
+: <<'end of argument_request.py'
+(the text of argument_request.py)
+end of argument_request.py
 : <<'end of attempt.py'
 (the text of attempt.py)
 end of attempt.py
 : <<'end of attempt_files.py'
 (the text of attempt_files.py)
 end of attempt_files.py
+: <<'end of check_megatron_lm.py'
+(the text of check_megatron_lm.py)
+end of check_megatron_lm.py
 : <<'end of export.py'
 (the text of export.py)
 end of export.py
@@ -622,6 +641,9 @@ end of export_folder.py
 : <<'end of export_record.py'
 (the text of export_record.py)
 end of export_record.py
+: <<'end of megatron_script.py'
+(the text of megatron_script.py)
+end of megatron_script.py
 : <<'end of nccl_log.py'
 (the text of nccl_log.py)
 end of nccl_log.py
@@ -646,6 +668,9 @@ end of preload.py
 : <<'end of safe_folder.py'
 (the text of safe_folder.py)
 end of safe_folder.py
+: <<'end of script_names.py'
+(the text of script_names.py)
+end of script_names.py
 : <<'end of stage.py'
 (the text of stage.py)
 end of stage.py
@@ -685,3 +710,23 @@ end of watchdog.py
 : <<'end of watchdog_ranks.py'
 (the text of watchdog_ranks.py)
 end of watchdog_ranks.py
+: <<'end of argument_check.json'
+{
+ "title": "megatron-lm",
+ "checks": ["check_megatron_lm"],
+ "seconds": 60,
+ "nodes": 16,
+ "ranks_per_node": 8,
+ "pipeline": 2,
+ "capability": [8, 0],
+ "runs_help": false,
+ "launcher": "torchrun",
+ "launcher_words": [],
+ "settings": {},
+ "files": [],
+ "folder": [{"variable": "job_dir"}],
+ "words": ["pretrain_gpt.py", "--num-layers", "32", "--hidden-size", "4096", "--num-attention-heads", "32", "--seq-length", "4096", "--max-position-embeddings", "4096", "--bf16", "--tensor-model-parallel-size", "4", "--pipeline-model-parallel-size", "2", "--sequence-parallel", "--micro-batch-size", "1", "--global-batch-size", "512", "--save", "/fsx/saved/gpt-7b", "--load", "/fsx/saved/gpt-7b", "--exit-duration-in-mins", [{"variable": "exit_minutes"}], "--lr", [{"variable": "LR"}], "--train-iters", "100000", "--save-interval", "1000", "--data-path", "/fsx/corpus/books_text_document", "--vocab-file", "/scratch/vocab/gpt2-vocab.json", "--merge-file", "/scratch/vocab/gpt2-merges.txt"],
+ "origins": {"env.WANDB_PROJECT": ["env.WANDB_PROJECT", "spec.yaml", 27, 7, 13], "--max-position-embeddings": ["model.sequence", "spec.yaml", 15, 46, 8], "--num-layers": ["model.layers", "spec.yaml", 15, 9, 6], "--hidden-size": ["model.hidden", "spec.yaml", 15, 21, 6], "--num-attention-heads": ["model.heads", "spec.yaml", 15, 35, 5], "--seq-length": ["model.sequence", "spec.yaml", 15, 46, 8], "--tensor-model-parallel-size": ["parallel.tensor", "spec.yaml", 16, 12, 6], "--pipeline-model-parallel-size": ["parallel.pipeline", "spec.yaml", 16, 23, 8], "--micro-batch-size": ["batch.micro", "spec.yaml", 17, 9, 5], "--global-batch-size": ["batch.global", "spec.yaml", 17, 19, 6], "--bf16": ["precision", "spec.yaml", 18, 1, 9], "--sequence-parallel": ["parallel.sequence", "spec.yaml", 16, 36, 8], "--save": ["checkpoints.path", "spec.yaml", 39, 15, 4], "--load": ["checkpoints.path", "spec.yaml", 39, 15, 4], "--exit-duration-in-mins": ["restarts", "spec.yaml", 40, 1, 8], "--lr": ["args.lr", "spec.yaml", 21, 3, 2], "--train-iters": ["args.train-iters", "spec.yaml", 22, 3, 11], "--save-interval": ["args.save-interval", "spec.yaml", 23, 3, 13], "--data-path": ["args.data-path", "spec.yaml", 24, 3, 9], "--vocab-file": ["args.vocab-file", "spec.yaml", 25, 3, 10], "--merge-file": ["args.merge-file", "spec.yaml", 26, 3, 10]},
+ "lines": {"spec.yaml:27": "env: {WANDB_PROJECT: gpt}", "spec.yaml:15": "model: {layers: 32, hidden: 4096, heads: 32, sequence: 4096, vocab: 50257}", "spec.yaml:16": "parallel: {tensor: 4, pipeline: 2, sequence: true}", "spec.yaml:17": "batch: {micro: 1, global: 512}", "spec.yaml:18": "precision: bf16", "spec.yaml:39": "checkpoints: {path: \"/fsx/saved/{{ name }}\", export: \"s3://my-corpus/saved/{{ name }}\", via: copy}", "spec.yaml:40": "restarts: {time_limit: 20, failure: 2, node_failure: 5}", "spec.yaml:21": "  lr: \"{{ parameters.LR }}\"", "spec.yaml:22": "  train-iters: 100000", "spec.yaml:23": "  save-interval: 1000", "spec.yaml:24": "  data-path: /fsx/corpus/books_text_document", "spec.yaml:25": "  vocab-file: /scratch/vocab/gpt2-vocab.json", "spec.yaml:26": "  merge-file: /scratch/vocab/gpt2-merges.txt"}
+}
+end of argument_check.json

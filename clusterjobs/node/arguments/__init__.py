@@ -1,0 +1,1 @@
+"""Programs that give a job's arguments to the framework's own parser."""

@@ -1,0 +1,94 @@
+"""DeepSpeed's config: its own class, and the optimizer and schedule that it names.
+
+Source: DeepSpeed 0.19, runtime/config.py and runtime/engine.py.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import types
+from typing import Any, Dict, List
+
+from argument_request import Request, imported
+
+
+def check(request: Request, file: Any, data_parallel: int) -> None:
+    """Report what DeepSpeed refuses of a config: a file, or its keys."""
+    config_module = imported("deepspeed.runtime.config", "DeepSpeed")
+    comm = importlib.import_module("deepspeed.comm")
+    comm.get_rank = lambda *_, **__: 0  # type: ignore[attr-defined]
+    ranks = types.SimpleNamespace(get_data_parallel_world_size=lambda: data_parallel)
+    title = "DeepSpeed's config"
+    with request.refusals(config=title):
+        keys = file if isinstance(file, dict) else read(file)
+        config_module.DeepSpeedConfig(json.loads(json.dumps(keys)), ranks)
+    with request.refusals(config=title, key="optimizer"):
+        check_optimizer(keys.get("optimizer") or {}, config_module.DEEPSPEED_OPTIMIZERS)
+    with request.refusals(config=title, key="scheduler"):
+        check_schedule(keys.get("scheduler") or {})
+
+
+def read(file: str) -> Dict[str, Any]:
+    """The keys of a file, read as DeepSpeed does: none may stand there twice."""
+    tools = importlib.import_module("deepspeed.runtime.config_utils")
+    hook = tools.dict_raise_error_on_duplicate_keys
+    with open(file, encoding="utf-8") as opened:
+        return json.load(opened, object_pairs_hook=hook)  # type: ignore[no-any-return]
+
+
+def check_optimizer(optimizer: Dict[str, Any], known: List[str]) -> None:
+    """DeepSpeed's own optimizers by their parameters, since they need a GPU; torch's are made."""
+    name, given = optimizer.get("type"), optimizer.get("params") or {}
+    if not name:
+        return
+    if "max_grad_norm" in given:
+        raise ValueError("max_grad_norm is no parameter of an optimizer; write gradient_clipping")
+    torch = importlib.import_module("torch")
+    if name.lower() in known:
+        accepted = parameters_of(name.lower())
+        wrong = [one for one in given if accepted and one not in accepted]
+        if wrong:
+            raise TypeError(f"optimizer {name} has no parameter '{wrong[0]}'")
+    elif hasattr(torch.optim, name):
+        getattr(torch.optim, name)(torch.nn.Linear(2, 2).parameters(), **given)
+    else:
+        names = ", ".join(known)
+        raise ValueError(f"'optimizer.type': neither DeepSpeed ({names}) nor torch has {name}")
+
+
+# Read by DeepSpeed itself, and not passed on.
+_OF_THE_ENGINE = {"torch_adam", "adam_w_mode", "fp32_optimizer_states"}
+_CLASSES = {
+    "adam": (("deepspeed.ops.adam", "FusedAdam"), ("deepspeed.ops.adam", "DeepSpeedCPUAdam")),
+    "adamw": (("deepspeed.ops.adam", "FusedAdam"), ("deepspeed.ops.adam", "DeepSpeedCPUAdam")),
+    "lamb": (("deepspeed.ops.lamb", "FusedLamb"),),
+    "lion": (("deepspeed.ops.lion", "FusedLion"), ("deepspeed.ops.lion", "DeepSpeedCPULion")),
+}
+
+
+def parameters_of(name: str) -> set[str]:
+    """The parameters of its classes, on GPUs, on CPUs and of torch; none if they are unknown."""
+    found = set()
+    for module, kind in _CLASSES.get(name, ()):
+        made = getattr(importlib.import_module(module), kind).__init__
+        found |= set(inspect.signature(made).parameters)
+    if found and name.startswith("adam"):
+        torch = importlib.import_module("torch")
+        found |= set(inspect.signature(torch.optim.AdamW.__init__).parameters)
+    return found | _OF_THE_ENGINE if found else found
+
+
+def check_schedule(schedule: Dict[str, Any]) -> None:
+    """The schedule, made by the engine's own method for an optimizer of torch."""
+    if not schedule.get("type"):
+        return
+    torch = importlib.import_module("torch")
+    engine = importlib.import_module("deepspeed.runtime.engine").DeepSpeedEngine
+    stand_in = types.SimpleNamespace(
+        scheduler_name=lambda: schedule["type"],
+        scheduler_params=lambda: schedule.get("params") or {},
+    )
+    optimizer = torch.optim.SGD(torch.nn.Linear(2, 2).parameters(), lr=0.1)
+    engine._scheduler_from_config(stand_in, optimizer)

@@ -1,0 +1,71 @@
+"""`validate` asks a framework's own parser, with the Python of the spec's environment."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+
+SCRIPT = "import argparse\nargparse.ArgumentParser().parse_args()\n"
+
+
+@pytest.fixture
+def validate(clusterjobs: Callable[..., Any], folder: pathlib.Path) -> Callable[..., Any]:
+    """Validates a spec whose workdir is here."""
+    pytest.importorskip("torch", reason="needs the extra 'train'")
+
+    def run(*options: str, **keys: object) -> Any:
+        (folder / "train.py").write_text(SCRIPT)
+        prefix = pathlib.Path(sys.prefix)
+        spec: dict[str, object] = {
+            "name": "a",
+            "cluster": "p4d-a100",
+            "framework": "torchrun",
+            "script": "train.py",
+            "software": {"venv": str(prefix)},
+            "workdir": str(folder),
+            **keys,
+        }
+        (folder / "exp.yaml").write_text(yaml.safe_dump(spec))
+        return clusterjobs("validate", "exp.yaml", "--json", *options)
+
+    return run
+
+
+def problems(outcome: Any) -> list[dict[str, Any]]:
+    (file,) = json.loads(outcome.out)["files"]
+    return [one for one in file["problems"] if "own parser" in one["what"] or ": " in one["what"]]
+
+
+def test_a_wrong_argument_is_an_error_at_its_line(validate) -> None:
+    outcome = validate(preflight={"arguments": "help"}, args={"batchsize": 3})
+    assert outcome.code == 1
+    (problem,) = [one for one in problems(outcome) if "batchsize" in one["what"]]
+    assert problem["what"] == "train.py: --help names no argument --batchsize"
+    assert problem["path"] == "args.batchsize"
+    assert problem["file"] == "exp.yaml"
+
+
+def test_the_parser_is_not_asked_with_no_parser(validate) -> None:
+    wanted = {"preflight": {"arguments": "help"}, "args": {"batchsize": 3}}
+    assert validate("--no-parser", **wanted).code == 0
+
+
+@pytest.mark.parametrize(
+    ("keys", "why"),
+    [
+        ({"software": {"venv": "/fsx/no-such-venv"}}, "software.venv is not on this machine"),
+        ({"workdir": "/fsx/no-such-folder"}, "workdir is not on this machine"),
+        ({"software": {"modules": ["cuda"]}}, "the environment needs software.modules"),
+    ],
+)
+def test_an_environment_that_is_not_here_is_a_note(validate, keys, why) -> None:
+    outcome = validate(preflight={"arguments": "help"}, **keys)
+    assert outcome.code == 0, outcome.out
+    (note,) = [one for one in problems(outcome) if "own parser" in one["what"]]
+    assert why in note["what"]
