@@ -121,7 +121,8 @@ def test(site: pathlib.Path | None, update: bool, as_json: bool) -> int:
 
 
 @policy.command(short_help="Print the settings of Slurm that enforce the rules.")
-@click.option("--slurm", is_flag=True, required=True, help="Lines of slurm.conf and sacctmgr.")
+@click.option("--slurm", is_flag=True, help="Lines of slurm.conf and sacctmgr.")
+@click.option("--lua", is_flag=True, help="A job_submit plugin, job_submit.lua.")
 @click.option("--cluster", metavar="NAME", help="Also the rules that are only for this cluster.")
 @click.option(
     "--users",
@@ -131,7 +132,8 @@ def test(site: pathlib.Path | None, update: bool, as_json: bool) -> int:
 )
 @_site
 def export(
-    slurm: bool,  # noqa: ARG001
+    slurm: bool,
+    lua: bool,
     cluster: str | None,
     users: pathlib.Path | None,
     site: pathlib.Path | None,
@@ -140,6 +142,7 @@ def export(
 
     Rules for users, groups and accounts need the users: each gets a QOS with the limits of all
     rules that are for this user. With --cluster, rules with patterns of queues have settings, too.
+    A plugin (--lua) enforces more: all that Slurm knows of a job.
 
     \b
     Examples:
@@ -147,12 +150,19 @@ def export(
       clusterjobs policy export --slurm --cluster p4d-a100 --site our-site
       sacctmgr -nP show assoc format=user,account > users
       clusterjobs policy export --slurm --users users
+      clusterjobs policy export --lua > /etc/slurm/job_submit.lua
     """
     from clusterjobs.admin.policy_lines import slurm_lines
+    from clusterjobs.admin.policy_lua import lua_plugin
     from clusterjobs.admin.policy_members import members_of_slurm, read_members
     from clusterjobs.admin.policy_settings import settings_of
 
+    if slurm == lua:
+        raise click.UsageError("name one of --slurm and --lua")
     rules = site_rules(_folders(site))
+    if lua:
+        click.echo(lua_plugin(rules, cluster), nl=False)
+        return
     members = read_members(read_text(users), str(users)) if users else members_of_slurm()
     settings = settings_of(rules, cluster, members, queues_of(cluster))
     click.echo(slurm_lines(settings), nl=False)

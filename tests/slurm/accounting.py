@@ -79,9 +79,13 @@ class Accounting:
                 process.communicate()
 
     def start_controller(
-        self, extra: str = "", partitions: Mapping[str, str] | None = None
+        self, extra: str = "", partitions: Mapping[str, str] | None = None, plugin: str = ""
     ) -> None:
-        """(Re)start slurmctld with these lines too, and these settings of its partitions."""
+        """(Re)start slurmctld with these lines too, and these settings of its partitions.
+
+        `plugin`: the code of its job_submit plugin, in Lua.
+        """
+        (self.folder / "job_submit.lua").write_text(plugin)
         if self._controller is not None:
             self._controller.terminate()
             self._controller.wait()

@@ -79,7 +79,22 @@ def limits(random: random.Random) -> dict[str, Any]:
     return {kind: random.choice(choices[kind]) for kind in kinds}
 
 
-def policy(random: random.Random) -> list[dict[str, Any]]:
+def option_rule(random: random.Random) -> dict[str, Any]:
+    """A rule about directives that no setting of Slurm enforces."""
+    choices: list[dict[str, Any]] = [
+        {"require": ["sbatch.comment"]},
+        {"require": ["sbatch.account", "time_limit"]},
+        {"allow": {"sbatch.account": ["re*"]}},
+        {"allow": {"sbatch.comment": ["project-?", "[ab]*"]}},
+        {"allow": {"queue": ["main", "d*"]}},
+        {"forbid": ["sbatch.array"]},
+        {"forbid": {"sbatch.comment": ["*-1", "a.c"]}},
+        {"forbid": {"sbatch.constraint": ["a100"]}},
+    ]
+    return random.choice(choices)
+
+
+def policy(random: random.Random, of_options: bool = False) -> list[dict[str, Any]]:
     """A few rules; most are limits."""
     rules = []
     for number in range(random.randint(2, 6)):
@@ -89,13 +104,20 @@ def policy(random: random.Random) -> list[dict[str, Any]]:
                 rule[word] = selection(random)
         if random.random() < 0.2:
             rule["forbid"] = {"queue": [random.choice(QUEUES)]}
+        elif of_options and random.random() < 0.5:
+            rule |= option_rule(random)
         else:
             rule["limits"] = limits(random)
         rules.append(rule)
     return rules
 
 
-def job(random: random.Random) -> Job:
+def job(random: random.Random, of_options: bool = False) -> Job:
+    options = {}
+    if of_options and random.random() < 0.5:
+        options["comment"] = random.choice(["project-1", "project-12", "abc", "x", "a.c"])
+    if of_options and random.random() < 0.2:
+        options["array"] = "0-3"
     return Job(
         random.choice([*GROUPS]),
         random.choice([1, 2, 3, 4, 5, 8, 9, 16, 17]),
@@ -103,6 +125,7 @@ def job(random: random.Random) -> Job:
         random.choice([None, 1, 4, 5, 12, 13, 24, 25]),
         random.choice(QUEUES),
         random.choice([None, *ACCOUNTS]),
+        tuple(options.items()),
     )
 
 

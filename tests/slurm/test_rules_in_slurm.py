@@ -18,6 +18,7 @@ from rules_and_jobs import ACCOUNTS, GROUPS, QUEUES, Site, job, members, policy
 from slurm_versions import slurm_or_skip
 
 from clusterjobs.admin.policy_lines import slurm_lines
+from clusterjobs.admin.policy_lua import lua_plugin
 from clusterjobs.admin.policy_members import read_members
 from clusterjobs.admin.policy_settings import settings_of
 from clusterjobs.frameworks import option_models
@@ -94,6 +95,52 @@ def _compare(controller: Accounting, site: Site, seed: int, policies: int, jobs:
                 counts["its account"] += 1  # Slurm knows the default account of the user
             else:
                 different.append((wanted, rules, broken, answer.said))
+    print(counts)
+    assert different == []
+    assert min(counts["both refuse"], counts["both accept"]) >= policies
+
+
+def test_the_plugin_refuses_what_the_plan_refuses_with_its_messages(
+    controller: Accounting, site: Site
+) -> None:
+    _compare_with_plugin(controller, site, seed=3, policies=3, jobs=20)
+
+
+@pytest.mark.faults
+def test_the_plugin_refuses_what_the_plan_refuses_for_500_jobs(
+    controller: Accounting, site: Site
+) -> None:
+    _compare_with_plugin(controller, site, seed=4, policies=25, jobs=20)
+
+
+def _compare_with_plugin(
+    controller: Accounting, site: Site, seed: int, policies: int, jobs: int
+) -> None:
+    """Both agree about every job, and the plugin says the messages of the rules."""
+    made = random.Random(seed)
+    counts = dict.fromkeys(("both accept", "both refuse", "its account"), 0)
+    different = []
+    controller.reset()
+    for _ in range(policies):
+        rules = policy(made, of_options=True)
+        site.write(rules)
+        text = (site.folder / "site/policy.yaml").read_text()
+        plugin = lua_plugin(load_policy(text, "policy.yaml", option_models()))
+        assert "-- not enforced" not in plugin
+        controller.start_controller("JobSubmitPlugins=lua", plugin=plugin)
+        for _ in range(jobs):
+            wanted = job(made, of_options=True)
+            plan = site.plan(wanted)
+            answer = controller.sbatch(wanted.user, script=plan.script)
+            said = set(re.findall(r"\[rule (\w+)\]", answer.said)) if not answer.job else set()
+            if said == {*plan.rules} and all(one in answer.said for one in plan.rules.values()):
+                counts["both refuse" if said else "both accept"] += 1
+            elif not plan.rules and wanted.account is None and "account" in str(rules):
+                counts["its account"] += 1  # Slurm knows the default account of the user
+            elif said >= {*plan.rules} and wanted.account is None and "account" in str(rules):
+                counts["its account"] += 1
+            else:
+                different.append((wanted, rules, plan.rules, answer.said))
     print(counts)
     assert different == []
     assert min(counts["both refuse"], counts["both accept"]) >= policies
