@@ -23,6 +23,7 @@ GROUPS = {
     "tests/jobs/test_records_of_phases.py": "restarts",
     "tests/commands/test_submit_once.py": "submissions",
     "tests/jobs/test_two_submits.py": "submissions",
+    "tests/jobs/test_frozen_controller.py": "submissions",
     "tests/node/test_attempt.py": "restarts",
     "tests/render/test_how_a_job_ends.py": "restarts",
     "tests/render/test_log_writer.py": "restarts",

@@ -94,7 +94,7 @@ def test_a_job_that_slurm_has_taken_without_an_answer_is_submitted(
     gives_up(slurm)
     done = clusterjobs("submit", "exp.yaml", "--json")
     assert (done.code, json.loads(done.out)["job_id"]) == (0, 100)
-    assert "Slurm has taken the job, although sbatch refused the job: Batch" in done.err
+    assert "Slurm has taken the job, although sbatch failed: Batch" in done.err
     assert [one["job_id"] for one in lines()] == [None, 100]
 
 

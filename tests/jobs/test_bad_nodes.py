@@ -133,8 +133,11 @@ def submitted(
 
 
 def submit(jobs: Jobs, case: Case) -> Running:
-    array = {"sbatch": {"array": "1-2"}} if case is ARRAY else {}
-    script = jobs.render(spec_of(jobs, case) | array)
+    spec = spec_of(jobs, case)
+    if case is ARRAY:
+        spec["sbatch"] = {"array": "1-2"}
+        spec["checkpoints"]["path"] += "/{{ job.array_index }}"
+    script = jobs.render(spec)
     folder = jobs.lab.folder.shared("/fsx") / "marks" / case.name
     folder.mkdir(parents=True)
     return Running(jobs.lab, jobs.lab.sbatch(script, cwd=script.parent), folder)

@@ -141,7 +141,10 @@ def test_each_task_of_an_array_is_requeued_alone(jobs) -> None:
             *(jobs, "array"),
             nodes=1,
             command=["bash", "-c", run, "task", str(STEPS)],
-            checkpoints={"path": f"{own_folder}/checkpoints", "marker": "latest"},
+            checkpoints={
+                "path": "/fsx/faults/task-{{ job.array_index }}/checkpoints",
+                "marker": "latest",
+            },
             sbatch={"array": "1-2"},
         )
     )

@@ -105,7 +105,10 @@ def _refusal(said: str, exit_code: int) -> InputError:
     """One problem with all that sbatch said: several lines are still one refused job."""
     lines = [line.removeprefix("sbatch: ").removeprefix("error: ") for line in said.splitlines()]
     text = "; ".join(line.strip() for line in lines if line.strip())
-    return one_problem(f"sbatch refused the job: {text or f'exit code {exit_code}'}")
+    return one_problem(f"{_REFUSED}: {text or f'exit code {exit_code}'}")
+
+
+_REFUSED = "sbatch refused the job"
 
 
 def clean(environment: Mapping[str, str], script: str) -> dict[str, str]:
@@ -198,6 +201,7 @@ def _taken_after_all(
 ) -> Submitted:
     """The job, if Slurm has it although sbatch failed after `seconds`. Raises InputError."""
     is_refused = seconds < _SLOW
+    said = error.problems[0].what.replace(_REFUSED, "sbatch failed", 1)
     try:
         jobs = known_jobs(_PATIENCE) if is_refused else settled_jobs(slow=True)
     except InputError:
@@ -207,10 +211,10 @@ def _taken_after_all(
             hint = (
                 f"look for it before you submit again: squeue --me -o '%A %k' | grep {intent.token}"
             )
-        raise InputError([*error.problems, Problem(what, hint=hint)]) from None
+        raise InputError([Problem(said), Problem(what, hint=hint)]) from None
     for job in jobs or ():
         if token_of(job) == intent.token:
-            note = f"Slurm has taken the job, although {error.problems[0].what}"
+            note = f"Slurm has taken the job, although {said}"
             return Submitted(int(job.array_id or job.job_id), None, (note,))
     if is_refused and record:
         with contextlib.suppress(OSError):  # then the next `submit` looks for the job once more
