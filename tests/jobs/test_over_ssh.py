@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.frameworks]
 HERE = pathlib.Path(__file__).parent
 SECRET = "over-ssh-secret-b40d17"
 HOSTILE = 'it\'s $(touch /fsx/never) %n "here"; `touch /fsx/never`'
+WRITTEN = HOSTILE.replace("$", "$$")  # as a spec has a dollar that is one
 
 
 def spec_of(jobs, prepared: Prepared, name: str, **keys: Any) -> dict[str, Any]:  # noqa: F811
@@ -47,11 +48,12 @@ def ranks_left(jobs) -> str:
 
 
 def test_deepspeeds_ranks_over_pdsh_find_what_slurms_would(jobs, prepared) -> None:  # noqa: F811
-    spec = spec_of(jobs, prepared, "pdsh", env={"NOTE": HOSTILE, "NCCL_NOTE": HOSTILE})
+    spec = spec_of(jobs, prepared, "pdsh", env={"NOTE": WRITTEN, "NCCL_NOTE": WRITTEN})
     spec["secrets"] = ["A_KEY"]
     spec["args"] = [*spec["args"], "--title", HOSTILE]
-    spec["workdir"] = str(jobs.folder / "a $(touch x) 'folder'")
-    pathlib.Path(spec["workdir"]).mkdir()
+    folder = jobs.folder / "a $(touch x) 'folder'"
+    spec["workdir"] = str(folder).replace("$", "$$")
+    folder.mkdir()
     ended = jobs.run(spec, A_KEY=SECRET, **prepared.environment)
     assert ended.exit_code == 0, ended.log
     first, second = jobs.lab.facts.nodes
@@ -66,7 +68,7 @@ def test_deepspeeds_ranks_over_pdsh_find_what_slurms_would(jobs, prepared) -> No
         assert environment["A_KEY"] == SECRET
         assert environment["SLURM_JOB_ID"] == ended.job_id
         assert "SLURM_PROCID" not in environment
-        assert environment["PWD"] == spec["workdir"]
+        assert environment["PWD"] == str(folder)
         words = record["arguments"]
         assert words[words.index("--title") + 1] == HOSTILE
     assert ended.ranks[0]["met"] == [0, 1, 2, 3]
