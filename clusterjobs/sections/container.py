@@ -22,6 +22,7 @@ from clusterjobs.sections.plan import Container, Environment, Mounted, Placement
 from clusterjobs.sections.rendering import Rendering
 from clusterjobs.slurm.options import Directive
 from clusterjobs.spec.keys.container import Container as WrittenContainer
+from clusterjobs.spec.keys.environment import NOT_IN_KIB
 from clusterjobs.spec.known_references import role_variables
 from clusterjobs.text import (
     ShellVariable,
@@ -373,8 +374,20 @@ def _docker(context: Context, container: WrittenContainer) -> Iterator[Directive
         reason = f"{fabric.title}; without it NCCL takes TCP (aws-ofi-nccl issue 1020)"
         yield Directive("device", "/dev/infiniband", reason)
     yield Directive("shm-size", _shm(context, container), "Docker's own 64 MB break NCCL")
-    yield Directive("ulimit", "memlock=-1:-1", "the network and NCCL pin memory")
+    limits = context.spec.ulimit
+    if "as" in limits:  # source: go-units, ulimit.go
+        context.problem(("ulimit", "as"), "Docker cannot set this limit", "remove it")
+    if "memlock" not in limits:
+        yield Directive("ulimit", "memlock=-1:-1", "the network and NCCL pin memory")
+    for name, value in limits.items():
+        yield Directive("ulimit", _limit(name, value), "ulimit; Docker does not pass on the job's")
     yield Directive("workdir", _folder_of_ranks(container), "where the job runs")
+
+
+def _limit(name: str, value: str) -> str:
+    """Docker has bytes where `ulimit` has KiB. Source: go-units, ulimit.go."""
+    number = -1 if value == "unlimited" else int(value) * (1 if name in NOT_IN_KIB else 1024)
+    return f"{name}={number}:{number}"
 
 
 def _shm(context: Context, container: WrittenContainer) -> str:

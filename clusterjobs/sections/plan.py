@@ -7,6 +7,7 @@ Paths are absolute or start with a variable. A reader of a plan does not need th
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from clusterjobs.clusters.facts import BucketLink, NodeType
@@ -130,7 +131,7 @@ class Environment(NamedTuple):
     own lines of bash. `profile`: the fabric's file of bash that sets variables; "" if it has none.
     `site_setup`: lines of bash of the cluster, which run first. `again`: those of
     `variables` that are set once more at the end, because lines of bash or modules may have changed
-    them.
+    them. `ulimit`: name of a limit -> its value as for bash's `ulimit`.
     """
 
     kept_slurm: tuple[str, ...]
@@ -146,6 +147,7 @@ class Environment(NamedTuple):
     profile: str = ""
     site_setup: tuple[str, ...] = ()
     again: tuple[Variable, ...] = ()
+    ulimit: Mapping[str, str] = MappingProxyType({})
 
 
 class Files(NamedTuple):

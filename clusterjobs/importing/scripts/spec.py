@@ -28,6 +28,7 @@ from clusterjobs.importing.scripts.record import (
 )
 from clusterjobs.importing.yaml_lines import scalar
 from clusterjobs.slurm.options import is_slurm_time
+from clusterjobs.spec.keys.environment import LIMITS
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
 _DERIVED_DIRECTIVES = {
@@ -59,6 +60,7 @@ _PRINTS = names_in(
     "nvidia-smi hostname scontrol ip which lscpu ibstat fi_info squeue sinfo printenv "
     "uname nvcc ldd clear getent dig"
 )
+_ULIMIT = re.compile(r"ulimit (?:-[SH] )?-[SH]?([a-z]) (unlimited|[0-9]{1,12})")
 _SETS_UP = ("module", "ml", "conda", "mamba", "micromamba")
 
 
@@ -412,8 +414,11 @@ class _Import:
         if lines:
             self._add("software", "\n" + "\n".join(lines))
         limits = re.findall(r"(?m)^\s*(ulimit [^;&|\n#]+)", self._text)
-        if limits:
-            self._add("setup", f"[{', '.join(_value(one.strip()) for one in limits)}]")
+        keys = dict(filter(None, map(_limit, limits)))
+        if keys:
+            self._add("ulimit", f"{{{', '.join(f'{name}: {one}' for name, one in keys.items())}}}")
+        if others := [one.strip() for one in limits if not _limit(one)]:
+            self._add("setup", f"[{', '.join(map(_value, others))}]")
 
     def _steps(self, recorded: Recorded, launch: Launch, ranks: Sequence[Call]) -> None:
         """Other programs are steps before and after the ranks, on the first node."""
@@ -498,6 +503,13 @@ def _mount(mount: str) -> str:
 
 def _is_python(launch: Launch) -> bool:
     return bool(launch.words) and posixpath.basename(launch.words[0]).startswith("python")
+
+
+def _limit(line: str) -> tuple[str, str] | None:
+    """`ulimit -l unlimited` as a name and a value of the key `ulimit`; None for other forms."""
+    found = _ULIMIT.fullmatch(line.strip())
+    name = next((one for one, letter in LIMITS.items() if found and letter == found[1]), "")
+    return (name, found[2]) if found and name else None
 
 
 def _modules(arguments: Sequence[str]) -> list[str]:

@@ -35,7 +35,13 @@ from clusterjobs.sections.environment.forced import (
 )
 from clusterjobs.sections.plan import Environment, ModuleCall, Placement, Secret
 from clusterjobs.sections.rendering import Rendering
-from clusterjobs.spec.keys.environment import Forced, SiteValue, command_and_names, text_of
+from clusterjobs.spec.keys.environment import (
+    LIMITS,
+    Forced,
+    SiteValue,
+    command_and_names,
+    text_of,
+)
 from clusterjobs.text import expanding, joined, references, show, variable, variable_names
 
 # ------------------------------------------------------------------ secrets
@@ -93,6 +99,7 @@ def plan(context: Context) -> Environment:
         _profile(context.placement),
         context.placement.node_type.setup,
         tuple(_again(context, variables)),
+        spec.ulimit,
     )
 
 
@@ -278,6 +285,7 @@ def render(rendering: Rendering) -> dict[str, Any]:
         "unset": _alternatives(environment.unset),
         "variables": [line for one in environment.variables for line in _export(one)],
         "again": [line for one in environment.again for line in _export(one)],
+        "limits": [_limit(*one) for one in environment.ulimit.items()],
         "has_token": any(TOKEN.parts[0] in references(one.value) for one in environment.variables),
         "secrets": [_secret(one) for one in environment.secrets],
         "has_modules": bool(environment.modules),
@@ -341,6 +349,15 @@ def _export(variable: Variable) -> list[ShellText]:
         given = "".join(f"${{{other}:-}}" for other in variable.only_with)
         line = ShellText(f"[[ -z {given} ]] || {line}")
     return [line] if variable.expand and not variable.source else with_reason(line, variable.reason)
+
+
+def _limit(name: str, value: str) -> ShellText:
+    """The soft limit, which every process may set up to the node's hard limit."""
+    option = LIMITS[name]
+    return ShellText(
+        f'ulimit -S{option} {value} 2>/dev/null || fail "ulimit: {name}: {value} is more than '
+        f'this node allows: $(ulimit -H{option})"'
+    )
 
 
 def _secret(secret: Secret) -> dict[str, Any]:

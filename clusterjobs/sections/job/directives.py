@@ -121,8 +121,15 @@ def srun_options(context: Context, by_pyxis: bool) -> tuple[Directive, ...]:
     if hint is not None:
         derived = [one for one in derived if one.name != "cpu-bind"]
         derived.append(Directive(HINT, hint, "sbatch's; it binds each rank to its CPUs"))
+    derived += limits_for_ranks(context.spec)
     check_srun(context, by_pyxis)
     return _with_own(context, "srun", derived, own)
+
+
+def limits_for_ranks(spec: Experiment) -> Iterator[Directive]:
+    """All limits of the script: names alone would exclude those that `setup` changes."""
+    if spec.ulimit:
+        yield Directive("propagate", "ALL", "ulimit, also where slurm.conf propagates no limits")
 
 
 def derived_srun_options(placement: Placement) -> Iterator[Directive]:

@@ -124,6 +124,48 @@ def module_item(value: Any) -> str:
 ModuleItem = Annotated[str, BeforeValidator(module_item)]
 
 
+# ------------------------------------------------------------------ limits
+
+# Name in limits.conf and of Slurm's RLIMIT_ -> the option of bash's `ulimit`. Sizes are KiB.
+LIMITS = {
+    "as": "v",
+    "core": "c",
+    "cpu": "t",
+    "data": "d",
+    "fsize": "f",
+    "memlock": "l",
+    "nofile": "n",
+    "nproc": "u",
+    "stack": "s",
+}
+NOT_IN_KIB = ("cpu", "nofile", "nproc")  # seconds and numbers
+_MAX_LIMIT = 2**40
+
+
+def limit_name(name: str) -> str:
+    """A name of LIMITS."""
+    if name not in LIMITS:
+        option = name.lstrip("-")
+        meant = next((one for one, letter in LIMITS.items() if letter == option), "")
+        valid = f"write {meant}" if meant else f"valid: {', '.join(LIMITS)}"
+        raise ValueError(f"no limit {name}: {valid}")
+    return name
+
+
+def limit(value: Any) -> str:
+    """`unlimited`, or a number in the unit of `ulimit`."""
+    if value == "unlimited":
+        return "unlimited"
+    number = field_types.integer(value)
+    if not 0 <= number <= _MAX_LIMIT:
+        raise ValueError(f"expected unlimited, or a number from 0 to {_MAX_LIMIT}")
+    return str(number)
+
+
+LimitName = Annotated[str, AfterValidator(limit_name)]
+Limit = Annotated[str, BeforeValidator(limit), Also({"type": "integer", "minimum": 0})]
+
+
 # ------------------------------------------------------------------ keys
 
 
@@ -235,6 +277,16 @@ class EnvironmentKeys:
             references="none",
         ),
     ] = ()
+    ulimit: Annotated[
+        dict[LimitName, Limit],
+        Key(
+            f"limits of the ranks: {', '.join(f'`{one}`' for one in LIMITS)}; `unlimited`, or a "
+            "number as for `ulimit`: sizes in KiB, `cpu` in seconds",
+            "{memlock: unlimited, stack: 8192}",
+            schedules=False,
+            see="#limits",
+        ),
+    ] = {}
     env: Annotated[
         dict[EnvName, EnvValue],
         Key(

@@ -495,3 +495,37 @@
     nvcr.io/nvidia/pytorch:24.01-py3
   )
   remove_old_containers
+
+# ======== limits-of-a-docker-container
+  # ---- container: docker starts one on every node --------------------------------------------
+  mounts=( # from the node into the container
+    'type=bind,source=/fsx,target=/fsx' # shared storage of p4d-a100
+    "type=bind,source=$SLURM_SUBMIT_DIR/.,target=$SLURM_SUBMIT_DIR/." # where the program runs
+    "type=bind,source=$job_dir,target=$job_dir" # the job's own folder: its configs and records
+  )
+  inside=( # variables that the ranks get, whatever the image sets; by name, so that no value shows
+    MASTER_ADDR MASTER_PORT OMP_NUM_THREADS PYTHONUNBUFFERED NCCL_DEBUG NCCL_SOCKET_IFNAME
+    TORCH_NCCL_DUMP_ON_TIMEOUT TORCH_FR_BUFFER_SIZE TORCH_FR_DUMP_TEMP_FILE FI_PROVIDER
+    FI_EFA_USE_HUGE_PAGE SLURM_JOB_ID SLURM_JOB_NODELIST SLURM_NNODES SLURM_NODEID
+    SLURMD_NODENAME SLURM_RESTART_COUNT USER
+  )
+  exec {lifeline}<> <(:) # an input that ends with this script, and not before
+  container=(
+    docker run
+    --rm --init # removed when it ends; signals are forwarded
+    --interactive # it lives as long as its input, which is this script
+    --name="clusterjobs-$SLURM_JOB_ID" --label=clusterjobs.user="$UID"
+    --user="$UID:$(id -g)" "${GROUPS[@]/#/--group-add=}" # files belong to the user of the job
+    --network=host # the nodes' own addresses and network cards
+    --gpus=all # by NVIDIA's container toolkit
+    --device=/dev/infiniband # EFA; without it NCCL takes TCP (aws-ofi-nccl issue 1020)
+    --shm-size=547g # Docker's own 64 MB break NCCL
+    # ulimit; Docker does not pass on the job's
+    --ulimit=memlock=65536:65536 --ulimit=nofile=65536:65536
+    "--workdir=$PWD" # where the job runs
+    "${mounts[@]/#/--mount=}"
+    "${inside[@]/#/--env=}"
+    --env=HOME=/tmp # the image has no home folder of this user
+    my/image:1
+  )
+  remove_old_containers

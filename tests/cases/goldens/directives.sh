@@ -2379,3 +2379,39 @@
 #SBATCH --requeue
 
 {"name": "resumes", "spec": {"file": "spec.yaml", "sha256": "ce796cc58f697e70ec8f539ed1ff5d3927fe89c3084874463fafc6a960ccd005", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "torchrun", "content": "c7256f9008b0e0d7", "origin": "args.init=4e88d017 framework=3b9ebe42 script=4f8d10b9", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 8, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 8, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+
+# ======== limits-of-the-ranks
+# limits: 2 nodes x 8 GPUs (p4d.24xlarge), torchrun started by its own launcher
+
+#SBATCH --job-name=limits
+#SBATCH --partition=train
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=96
+#SBATCH --gpus-per-node=8
+#SBATCH --exclusive
+#SBATCH --mem=0
+#SBATCH --propagate=NONE
+#SBATCH --output=%x-%j.out
+#SBATCH --open-mode=append
+#SBATCH --no-requeue
+
+{"name": "limits", "spec": {"file": "spec.yaml", "sha256": "4d0caea92504b4c248b33816865094351f663f29190a0c48c4fcc5951d4393ce", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "torchrun", "content": "77d9ab94cbed44e8", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+
+# ======== limits-of-a-docker-container
+# limits: 1 node x 8 GPUs (p4d.24xlarge), torchrun started by its own launcher
+
+#SBATCH --job-name=limits
+#SBATCH --partition=train
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=96
+#SBATCH --gpus-per-node=8
+#SBATCH --exclusive
+#SBATCH --mem=0
+#SBATCH --propagate=NONE
+#SBATCH --output=%x-%j.out
+#SBATCH --open-mode=append
+#SBATCH --no-requeue
+
+{"name": "limits", "spec": {"file": "spec.yaml", "sha256": "9fddb1aa9c913d871133a6aeb0f9bf535670fea5f0e3771b28b2b3489623decb", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "torchrun", "content": "5144e86d613b7000", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 8, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 8, "mount /fsx": "/fsx", "mount $SLURM_SUBMIT_DIR/.": "$SLURM_SUBMIT_DIR/.", "mount $job_dir": "$job_dir", "container.shm": "547g", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}

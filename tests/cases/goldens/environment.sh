@@ -1252,3 +1252,8 @@ set -euo pipefail +o posix
 main() {
   start_job "/fsx/logs/$SLURM_JOB_ID" "$@" # job.log is written there
   with_timeout cd -- /fsx/code && cd -- /fsx/code # tried first: a dead mount would hang
+
+# ======== limits-of-the-ranks
+  # ---- limits: srun --propagate sets them for the ranks of all nodes ---------------------------
+  ulimit -Sl unlimited 2>/dev/null || fail "ulimit: memlock: unlimited is more than this node allows: $(ulimit -Hl)"
+  ulimit -Ss 8192 2>/dev/null || fail "ulimit: stack: 8192 is more than this node allows: $(ulimit -Hs)"

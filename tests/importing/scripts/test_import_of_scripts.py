@@ -132,6 +132,8 @@ module load cuda/12 nccl
 source /fsx/venvs/t/bin/activate
 export NCCL_DEBUG=INFO
 ulimit -l unlimited
+ulimit -Sn 65536
+ulimit -n $(ulimit -Hn)
 mkdir -p $SCRATCH/out
 cd /fsx/code
 nvidia-smi
@@ -143,7 +145,8 @@ python eval.py --all
     assert "  venv: /fsx/venvs/t\n" in spec
     assert "  modules: [purge, cuda/12, nccl]\n" in spec
     assert "  NCCL_DEBUG: INFO\n" in spec
-    assert 'setup: ["ulimit -l unlimited"]\n' in spec
+    assert "ulimit: {memlock: unlimited, nofile: 65536}\n" in spec
+    assert 'setup: ["ulimit -n $(ulimit -Hn)"]\n' in spec
     assert 'before:\n  - {command: [mkdir, "-p", "{{ env.SCRATCH }}/out"]}\n' in spec
     assert 'after:\n  - {command: [python, eval.py, "--all"]}\n' in spec
     assert "sbatch:\n  account: ml\n" in spec
