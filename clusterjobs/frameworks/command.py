@@ -97,6 +97,20 @@ def check_starters(
     return True
 
 
+def check_interpreter(path: Path, command: tuple[Value, ...], diagnostics: Diagnostics) -> None:
+    """Warn of a Python script that is started as a program: it may not be executable."""
+    script = show(command[0]) if command else ""
+    if script.endswith(".py"):
+        arguments = ", ..." if command[1:] else ""
+        diagnostics.problem(
+            path,
+            f"{script} is started without python: it must be executable and begin with #!"
+            + ("" if "/" in script else ", and be in PATH"),
+            f"write [python3, {script}{arguments}]",
+            warning=True,
+        )
+
+
 def check_mpi(spec: Experiment, shape: Shape, diagnostics: Diagnostics) -> None:
     """Warn of ranks that would all be rank 0."""
     if shape.world_size > 1 and "mpi" not in spec.srun and spec.launcher in (None, "srun"):
@@ -134,6 +148,7 @@ class Command(Framework):
                 f"write command: [python3, {show(spec.script)}], or framework: torchrun",
             )
         check_parallel_arguments(spec, diagnostics)
+        check_interpreter(("command",), spec.command or (), diagnostics)
         if not check_starters(("command",), spec.command or (), task.shape, diagnostics):
             check_mpi(spec, task.shape, diagnostics)
         if spec.command is None:

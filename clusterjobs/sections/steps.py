@@ -42,6 +42,12 @@ def check_steps(context: Context) -> None:
         _check_container(context, key, path, step)
         _check_srun(context, key, path, step)
         _check_sizes(context, path, step)
+        if show(step.command[0]).endswith(".py"):
+            from clusterjobs.frameworks.command import (
+                check_interpreter,
+            )  # few specs have such steps
+
+            check_interpreter((*path, "command"), step.command, context.diagnostics)
         if step.creates and step.per == "node":
             what = "only the first node looks whether it is there"
             context.problem((*path, "creates"), what, "per: job, and a folder that all nodes share")

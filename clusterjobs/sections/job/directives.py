@@ -118,7 +118,7 @@ def srun_options(context: Context, by_pyxis: bool) -> tuple[Directive, ...]:
     """The options of the training's srun. `by_pyxis`: it also starts the containers."""
     own, hint = context.spec.srun, hint_of(context.spec)
     derived = [*derived_srun_options(context.placement)]
-    if hint is not None:
+    if hint is not None and (HINT in own or "cpu-bind" not in own):
         derived = [one for one in derived if one.name != "cpu-bind"]
         derived.append(Directive(HINT, hint, "sbatch's; it binds each rank to its CPUs"))
     derived += limits_for_ranks(context.spec)

@@ -169,6 +169,8 @@ def check_hint(context: Context) -> None:
     for program in ("sbatch", "srun"):
         for name in _EXCLUDED:
             if name in getattr(spec, program):
+                if program == "srun" and name == "cpu-bind" and HINT not in spec.srun:
+                    continue  # sbatch's hint chooses the job's CPUs, and srun binds as it says
                 what = f"Slurm ignores --hint beside --{name}"
                 where = context.diagnostics.describe_key((key, HINT))
                 context.problem((program, name), what, f"remove one of them: {where}")

@@ -1431,6 +1431,24 @@
 
 {"name": "other-site", "spec": {"file": "spec.yaml", "sha256": "9c0f5acc1b8f1503d3a64fb0f5a7c3e10ae05caf740f513adc55d72322e59d0b", "set": []}, "clusterjobs": "0.1.0", "cluster": "small", "framework": "command", "launcher": "srun", "content": "dfd4800776819f96", "derived": {"launcher": "srun", "queue": "train", "instance_type": "c6i.xlarge", "gpus_per_node": 0, "ranks_per_node": 1, "world_size": 1, "ntasks_per_node": 1, "cpus_per_task": 4, "data_parallel": 1, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 
+# ======== binding-beside-the-hint-of-sbatch
+# bound: 1 node x 1 rank (c6i.xlarge), command started by srun
+
+#SBATCH --job-name=bound
+#SBATCH --partition=train
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=4
+#SBATCH --exclusive
+#SBATCH --mem=0
+#SBATCH --propagate=NONE
+#SBATCH --output=%x-%j.out
+#SBATCH --open-mode=append
+#SBATCH --no-requeue
+#SBATCH --hint=nomultithread
+
+{"name": "bound", "spec": {"file": "spec.yaml", "sha256": "5f645e09bd99387694a4f91b2bbe22fa6374a0e346d0b863424ed90afa82768a", "set": []}, "clusterjobs": "0.1.0", "cluster": "small", "framework": "command", "launcher": "srun", "content": "f5d967d3cef7ad10", "derived": {"launcher": "srun", "queue": "train", "instance_type": "c6i.xlarge", "gpus_per_node": 0, "ranks_per_node": 1, "world_size": 1, "ntasks_per_node": 1, "cpus_per_task": 4, "data_parallel": 1, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+
 # ======== restarts-megatron
 # gpt2-345m: 2 nodes x 8 GPUs (p4d.24xlarge), megatron-deepspeed started by srun
 

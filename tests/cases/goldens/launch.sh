@@ -1576,6 +1576,26 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   reason=completed
 }
 
+# ======== binding-beside-the-hint-of-sbatch
+  # ---- launch: srun starts one task per rank -------------------------------------------------
+  command=(
+    ./run
+  )
+  srun_options=(
+    --nodes=1 --ntasks=1 --ntasks-per-node=1 # as planned, even if sbatch got other options
+    --label # every line says which task wrote it
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
+    --cpus-per-task=4 # not inherited in Slurm 22.05-23.02
+    '--cpu-bind=verbose,cores'
+  )
+  run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
+    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=1
+    exec "$@"' rank "${command[@]}"
+  reason=completed
+}
+
 # ======== restarts-megatron
   # ---- launch: srun starts one task per rank -------------------------------------------------
   set_exit_time # exit_minutes: the training saves and ends by itself before the time limit
