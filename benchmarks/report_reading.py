@@ -10,14 +10,17 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks.log_lines import FORMATS
 from benchmarks.timing import Row, medians_in_turns, processor_seconds
 
 TITLE = "Report: reading logs"
 _MB = 1_000_000
 _SIZE, _DENSE = 1000 * _MB, 200 * _MB
 _LONG = 5_000 * _MB
+_FORMAT = 60 * _MB  # of each form of lines
 _RUNS = 3
 _OTHERS = 30  # lines of other kinds for each line with a step, as libraries print at log level INFO
 _LEAST = 100  # MB/s
@@ -41,7 +44,19 @@ def measure() -> list[Row]:
             *_rows("1 GB, a step in 31 lines", usual, _LEAST),
             *_rows("200 MB, every line a step", dense),
         ]
+        for title, (line, least) in FORMATS.items():
+            log = Path(name) / "format.log"
+            _write_format(log, line)
+            rows += _rows(f"{_FORMAT // _MB} MB, {title}", log, least)
     return [*rows, _memory()]
+
+
+def _write_format(log: Path, line: Callable[[int], str]) -> None:
+    size = number = 0
+    with log.open("w", encoding="utf-8") as file:
+        while size < _FORMAT:
+            number += 1
+            size += file.write(line(number))
 
 
 def _rows(what: str, log: Path, least: float | None = None) -> list[Row]:

@@ -95,9 +95,10 @@ class Layout(NamedTuple):
     that share the states, None for all data-parallel ranks. `recompute` is `selective` for the
     attention core alone, and `selective_ops` for the policy of torchtitan. `context` splits the
     sequence; its ranks share gradients, too. `gradient_bytes`: of Megatron-Core's gradients, 4 in
-    bf16 by default. `gradient_sync`: FSDP shares gradients out after each micro batch of a step, or
-    after the last; None is unknown. `expert_tensor` None is `tensor`. `adapter_rank`: of LoRA, 0 if
-    all parameters are trained; `weight_bits`: of the frozen weights beside it.
+    bf16 by default; `optimizer_bytes`: of its optimizer, 12 by default. `gradient_sync`: FSDP
+    shares gradients out after each micro batch of a step, or after the last; None is unknown.
+    `expert_tensor` None is `tensor`. `adapter_rank`: of LoRA, 0 if all parameters are trained;
+    `weight_bits`: of the frozen weights beside it.
     """
 
     gpus: int
@@ -124,6 +125,7 @@ class Layout(NamedTuple):
     compiled: bool = False
     logit_bytes: float | None = None
     gradient_bytes: float | None = None
+    optimizer_bytes: float | None = None
     gradient_sync: Literal["each", "last"] | None = None
     adapter_rank: int = 0
     weight_bits: int = 16

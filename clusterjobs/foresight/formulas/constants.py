@@ -21,6 +21,8 @@ class Constants(NamedTuple):
     products: dict[str, float]  # share of the 16-bit peak that large matrix products reach
     products_fp8: dict[str, float]  # the same of the fp8 peak; attention and head are in 16 bit
     flash: dict[str, float]  # share of the peak that flash attention reaches
+    # Not fitted with the others: measured by modelled time of routing, exchange and small products.
+    experts: dict[str, float]
     flash_eager: float  # the same on Hopper with FlashAttention 2, which FSDP and DeepSpeed use
     elementwise: float  # bytes of elementwise traffic for each token and hidden unit of a pass
     unfused: float  # bytes of memory traffic for each attention score of a pass

@@ -182,7 +182,8 @@ def _with_adam(layout: Layout, n: float) -> States:
         return _deepspeed(zero, is_fp16, n)
     if engine == "megatron-core" and zero == 3:
         return States(2 / n, 4 / n, 12 / n)
-    gradients, optimizer = (2.0, 16) if is_fp16 else (layout.gradient_bytes or 4.0, 12)
+    gradients, optimizer = (2.0, 16.0) if is_fp16 else (layout.gradient_bytes or 4.0, 12.0)
+    optimizer = layout.optimizer_bytes or optimizer
     return States(2, gradients, optimizer / _n(zero, 1, n))
 
 

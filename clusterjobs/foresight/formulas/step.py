@@ -23,7 +23,8 @@ def expert_time(
         return 0.0
     exchange = exchange_time(model, layout, gpu, network, constants)
     weights = rank_expert_weights(model, layout)
-    return ROUTING + exchange + PASSES * 2 * weights / gpu.memory_bandwidth
+    seconds = ROUTING + exchange + PASSES * 2 * weights / gpu.memory_bandwidth
+    return constants.experts[gpu.family] * seconds
 
 
 def exchange_time(

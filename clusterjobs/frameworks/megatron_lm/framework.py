@@ -6,6 +6,7 @@ Source of the flags: NVIDIA/Megatron-LM, megatron/training/arguments.py.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks.arguments import (
@@ -76,12 +77,30 @@ def foreseen(spec: Experiment) -> Foreseen:
         layout["zero"] = 1
     if flags.has("grad_reduce_in_bf16"):
         layout["gradient_bytes"] = 2.0
+    layout |= _precision_aware(flags)
     if flags.has("fp8_format"):
         layout["precision"] = "fp8"
     if tensor := flags.count("expert_tensor_parallel_size"):
         layout["expert_tensor"] = tensor
     multiple = flags.count("make_vocab_size_divisible_by") or VOCAB_MULTIPLE
     return Foreseen(model, layout, multiple)
+
+
+_BYTES = {"fp32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0}
+
+
+def _precision_aware(flags: Flags) -> dict[str, Any]:
+    """Gradients, main weights and moments of other types than fp32.
+
+    Source: Megatron-LM arguments.py, --use-precision-aware-optimizer and the types behind it.
+    """
+    if not flags.has("use_precision_aware_optimizer"):
+        return {}
+    names = ("main_params_dtype", "exp_avg_dtype", "exp_avg_sq_dtype")
+    found = {"optimizer_bytes": sum(_BYTES.get(flags.text(name), 4.0) for name in names)}
+    if flags.text("main_grads_dtype") == "bf16":
+        found["gradient_bytes"] = 2.0
+    return found
 
 
 _ITERATION = LogLine(  # the last rank writes it; the throughput only with --log-throughput

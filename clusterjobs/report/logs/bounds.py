@@ -6,7 +6,9 @@ was read from the wrong column, in the wrong unit, or from a damaged line.
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -57,9 +59,16 @@ _OF_THE_TRAINING = frozenset(
     ("loss", "validation_loss", "grad_norm", "learning_rate", "loss_scale")
 )
 _INFINITE = 1e100  # far beyond what a training computes with; sums of such values overflow
-_LEAST = 1e-12  # a smaller time, rate or size is a damaged number; 0 is none
-_PAIRS = {name: (bound.least, bound.most) for name, bound in BOUNDS.items()}
+_LEAST = 1e-12  # a smaller time or rate is a damaged number; 0 is none
+_DIVIDED = frozenset(name for name in BOUNDS if "second" in name)  # rates and times
 _MOST_NAMED = 3  # lines of one quantity
+
+
+@functools.cache
+def _limits(names: tuple[Quantity, ...]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The least and the most of values with these names, in their order."""
+    least = (_LEAST if name in _DIVIDED else BOUNDS[name].least for name in names)
+    return tuple(least), tuple(BOUNDS[name].most for name in names)
 
 
 class Bounds:
@@ -73,13 +82,14 @@ class Bounds:
     def checked(self, window: Window, line: int) -> Window:
         """The window without values outside their bounds. `line`: its number in the log."""
         values = window.values
-        for name, value in values.items():
-            least, most = _PAIRS[name]
-            if not least <= value <= most or (value and -_LEAST < value < _LEAST):
-                return self._without_odd(window, line)
-        if "time" in values and values["time"] < self._time - _DAY:
+        least, most = _limits(tuple(values))
+        numbers = values.values()
+        if not (all(map(operator.le, least, numbers)) and all(map(operator.le, numbers, most))):
             return self._without_odd(window, line)
-        self._time = values.get("time", self._time)
+        if "time" in values:
+            if values["time"] < self._time - _DAY:
+                return self._without_odd(window, line)
+            self._time = values["time"]
         return window
 
     def name(self, what: str, text: str, line: int) -> None:
@@ -100,9 +110,9 @@ class Bounds:
                 self.name(name, "more than a day before the line above", line)
             elif name in _OF_THE_TRAINING and not abs(value) < _INFINITE:
                 values[name] = value if math.isnan(value) else math.copysign(math.inf, value)
-            elif name in _OF_THE_TRAINING and 0 < abs(value) < _LEAST:
-                values[name] = value
-            elif not bound.least <= value <= bound.most or 0 < abs(value) < _LEAST:
+            elif not bound.least <= value <= bound.most or (
+                name in _DIVIDED and 0 < abs(value) < _LEAST
+            ):
                 self.name(name, f"{value:.6g}{bound.unit}", line)
             else:
                 values[name] = value

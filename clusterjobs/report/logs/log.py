@@ -8,9 +8,16 @@ from collections.abc import Iterable, Sequence
 
 from clusterjobs.report.logs.bounds import MOST_STEPS, Bounds
 from clusterjobs.report.logs.clock import span
-from clusterjobs.report.logs.formats import FastFormat, Format, HoldingFormat, all_formats
+from clusterjobs.report.logs.formats import (
+    FastFormat,
+    Format,
+    HoldingFormat,
+    NarrowFormat,
+    all_formats,
+)
 from clusterjobs.report.logs.formats.deepspeed import Checkpoints
 from clusterjobs.report.logs.formats.job_script import JobScript
+from clusterjobs.report.logs.general.reader import BAR
 from clusterjobs.report.logs.lines import Line, LineFinder, RankTimes, clean_lines, frequent_lines
 from clusterjobs.report.logs.records import Event, Log, Window
 from clusterjobs.report.logs.thinning import Thinned
@@ -20,6 +27,7 @@ _SAMPLE_BYTES = 32 << 20
 _START = 1 << 18  # bytes in which unknown lines are counted
 _NEAR = 8  # records before, among which the step of a further line is searched for
 _RECENT = 1000  # records that are not thinned yet
+_CLOCKS = frozenset(("time", "elapsed"))  # say less than any speed
 _VALUE = re.compile(r"(?i)(?:loss|iteration|step|time|per_sec|/s(?:ec)?)\W{1,4}\d")
 _STARTS = ("attempt", "resumed", "end")  # events after which a step is done again
 _SILENT = 256  # windows of other ranks after which a rank counts as gone
@@ -38,6 +46,7 @@ class LogReader:
         self._formats = list(formats)
         self._others: list[Format] = [JobScript(), Checkpoints()]  # events of any framework
         self._readers = [*self._others, *formats]
+        self._holding = [form for form in formats if isinstance(form, HoldingFormat)]
         self._is_chosen = False
         self._fast: FastFormat | None = None  # the only one that finds steps
         self._finder = LineFinder(_hints(self._readers))
@@ -52,7 +61,9 @@ class LogReader:
         self._resumed: tuple[int | None, int | None] = None, None  # the last load: step and rank
         self._ranks = RankTimes()
         # Whose lines count, of each kind of line: some may be labelled, and others not.
-        self._printers: defaultdict[tuple[Format, frozenset[str]], _Printer] = defaultdict(_Printer)
+        self._printers: defaultdict[tuple[Format, tuple[str, int]], _Printer] = defaultdict(
+            _Printer
+        )
         self._near: Window | None = None  # of a further format, for the next step of the first one
         self._guessed: frozenset[str] = frozenset()  # values of the last step that are of `_near`
 
@@ -96,12 +107,12 @@ class LogReader:
                 records = [
                     one for one in self._records(form, line) if not self._is_known(one, line.rank)
                 ]
-                has_found = has_found or bool(records)
+                has_found = has_found or bool(records) or form in self._holding
                 for record in records:
                     if isinstance(record, Event) and record.kind in _STARTS:
                         self._release(raw)
                     self._take(form, record, raw)
-        if not has_found and _VALUE.search(line.text):
+        if not has_found and BAR not in line.text and _VALUE.search(line.text):
             self._unused += 1
             self._unused_line = self._unused_line or self._finder.number
         if not self._is_chosen and (
@@ -121,15 +132,15 @@ class LogReader:
         number = self._finder.number
         return [
             self._bounds.checked(one, number) if isinstance(one, Window) else one
-            for form in formats
-            if isinstance(form, HoldingFormat)
+            for form in self._holding
+            if form in formats
             for one in form.held()
         ]
 
     def _release(self, raw: bytes) -> None:
         """Another attempt starts: what is held back belongs to the one before."""
-        for form in self._formats:
-            if isinstance(form, HoldingFormat):
+        for form in self._holding:
+            if form in self._formats:
                 for record in self._held([form]):
                     self._take(form, record, raw)
                 form.drop_held()
@@ -169,6 +180,11 @@ class LogReader:
         held = [(form, one, b"") for form in self._formats for one in self._held([form])]
         self._formats = _needed(self._formats, [*sample, *held])
         self._readers = [*self._others, *self._formats]
+        for form in self._formats:
+            if isinstance(form, NarrowFormat):
+                form.narrow(
+                    [raw.decode(errors="replace") for other, _, raw in sample if other is form]
+                )
         self._finder.hints = [hint.encode() for hint in _hints(self._readers)]
         if len(self._formats) == 1 and isinstance(self._formats[0], FastFormat):
             self._fast = self._formats[0]
@@ -182,7 +198,8 @@ class LogReader:
     def _add(self, form: Format, record: Window | Event) -> None:
         if isinstance(record, Window):
             self._ranks.add(record)
-            if not self._printers[form, frozenset(record.values)].prints(record):
+            kind = next(iter(record.values), ""), len(record.values)
+            if not self._printers[form, kind].prints(record):
                 self._raise_memory(record)
                 return
             if self._completes(form, record):
@@ -291,7 +308,7 @@ def _needed(
     needed: list[Format] = []
     known: set[str] = set()
     for form in formats:
-        own = {name for other, one in windows if other is form for name in one.values} - {"time"}
+        own = {name for other, one in windows if other is form for name in one.values} - _CLOCKS
         if own - known:
             needed.append(form)
             known |= own

@@ -39,6 +39,13 @@ class FastFormat(Format, Protocol):
 
 
 @runtime_checkable
+class NarrowFormat(Format, Protocol):
+    """One that needs fewer hints once it has seen lines of the log."""
+
+    def narrow(self, lines: Sequence[str]) -> None: ...
+
+
+@runtime_checkable
 class HoldingFormat(Format, Protocol):
     """One whose windows wait for later lines, such as for a speed that is not certain yet.
 

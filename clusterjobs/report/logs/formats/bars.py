@@ -48,14 +48,14 @@ class Bar(NamedTuple):
 def bars_of(line: str) -> Iterator[Bar]:
     """The states of bars in a line."""
     before = 0
-    for found in _BAR.finditer(line):
+    for found in _BAR.finditer(line) if "/s" in line or "s/" in line else ():
+        done, total, only, elapsed, rest = found.groups()
         seconds = 0
-        for part in found["elapsed"].split(":"):
+        for part in elapsed.split(":"):
             seconds = 60 * seconds + int(part)
-        title = line[before : found.start()].rpartition("\n")[2][-200:]
-        done, total = int(found["done"] or found["only"]), int(found["total"] or 0)
+        title = line[before : found.start()][-200:]
         before = found.end()
-        yield Bar(done, total, seconds, title, found["rest"])
+        yield Bar(int(done or only), int(total or 0), seconds, title, rest)
 
 
 class Clock:

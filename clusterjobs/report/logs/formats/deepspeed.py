@@ -88,8 +88,9 @@ class DeepSpeed:
         self._both: dict[Quantity, float] = {}  # of the step whose line follows
 
     def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:
-        yield from self._of_all_engines(line, rank)
-        for found in _TIMER.finditer(line):
+        if "|" in line:
+            yield from self._of_all_engines(line, rank)
+        for found in _TIMER.finditer(line) if "SamplesPerSec=" in line else ():
             if self._engines["timer", rank].place(int(found["step"])):
                 continue
             count, mean, rate = int(found["step"]), float(found["mean"]), float(found["rate"])
@@ -100,7 +101,7 @@ class DeepSpeed:
             if found["memory"]:
                 values["memory_gib"] = float(found["memory"])
             yield self._window(step, values, rank)
-        for found in _STEP.finditer(line):
+        for found in _STEP.finditer(line) if "skipped=" in line else ():
             if place := self._engines["step", rank].place(int(found["step"])):
                 if place >= self._most:
                     self._most = place + 1
@@ -113,9 +114,11 @@ class DeepSpeed:
                 values["learning_rate"] = float(found["rate"])
             self._timer.step = int(found["step"])
             yield self._window(self._timer.step, values, rank)
-        for found in _PIPELINE.finditer(line):
+        for found in _PIPELINE.finditer(line) if "iter time" in line else ():
             values = {name: float(found[name]) for name in _IN_PIPELINE}
             yield self._window(int(found["step"]), values, rank)
+        if "_microstep" not in line:
+            return
         parts = {_PART_NAMES[name]: float(ms) / 1e3 for name, ms in _PARTS.findall(line)}
         if parts and self._last:
             yield Window(self._last, parts, None, rank)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import itertools
 import math
+import re
 import statistics
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,6 +34,11 @@ _OFF = 0.3  # of a step
 _FEWEST = 3  # lines that show which bar has their step
 _MOST_LINES = 200_000  # that wait for the length of an epoch
 _INTERVALS = (1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000)  # usual logging_steps
+
+
+_ITEM = r"'[a-z_]{1,40}': (?:'[-+\d.e]{1,30}'|[-+\d.e]{1,30})"
+_PLAIN = re.compile(rf"\{{{_ITEM}(?:, {_ITEM}){{0,30}}\}}")  # as nearly always
+_PAIR = re.compile(r"'([a-z_]+)': '?([-+\d.e]+)")
 
 
 class _Line:
@@ -245,6 +251,8 @@ def _numbers(text: str) -> dict[str, float]:
     """The numbers of a printed dictionary; a damaged one is a ValueError."""
     if len(text) > _LONGEST:
         raise ValueError("too long")
+    if _PLAIN.fullmatch(text):
+        return {name: float(number) for name, number in _PAIR.findall(text)}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of Python's parser, about damaged literals

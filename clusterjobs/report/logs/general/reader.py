@@ -38,6 +38,7 @@ _MOST_LINES = 60  # that go on with one step
 _SPEEDS = ("seconds", "samples", "tokens", "elapsed")
 _RANK = re.compile(rb" *(\d{1,7}): ")  # srun --label
 _COLOURS = re.compile(rb"\x1b\[[0-9;]*m")
+_CONVERTED = ("printed_mfu", "printed_hfu", "memory_gib")  # by more than a factor
 _DECIMAL = frozenset(("loss", "learning_rate", "grad_norm", "seconds"))
 
 
@@ -93,6 +94,7 @@ class Found(NamedTuple):
     is_of_epoch: bool  # the step counts from the start of its epoch
     is_timed: bool  # has a speed, or a time since the start
     is_clear: bool  # the same numbers mean the same in every line of this form
+    plain: tuple[tuple[int, Quantity, float], ...] = ()  # of `values`, if each is number x scale
 
 
 def find(line: str, numbers: Sequence[Number], dialect: Dialect) -> Found:
@@ -191,11 +193,18 @@ class General:
         self._epochs: defaultdict[int | None, Epochs] = defaultdict(Epochs)
         self._epoch_above: dict[int | None, int] = {}
         self._above: dict[int | None, tuple[int, int]] = {}  # rank -> step, and lines since then
+        self._above_is_used = False
         self._templates: Templates[Found] = Templates()
 
     @property
     def name(self) -> str:
         return self._dialect.name
+
+    def narrow(self, lines: Sequence[str]) -> None:
+        """One hint, if all lines that said something have it."""
+        common = [hint for hint in self.hints if all(hint in line for line in lines)]
+        if common and lines and not self._above_is_used:
+            self.hints = (max(common, key=len),)
 
     def read_raw(self, raw: bytes) -> Window | None:
         """A line of the same form as one before."""
@@ -208,9 +217,18 @@ class General:
         if known is None:
             return None
         found, texts = known
-        if not texts[found.step].isdecimal():
+        step = texts[found.step]
+        if not step.isdigit():
             return None
-        return Window(self._step_of(found, texts, rank), _values(found.values, texts), None, rank)
+        number = int(step) + self._dialect.from_zero
+        if found.epoch >= 0 or self._epoch_above:
+            number = self._step_of(found, [text.decode() for text in texts], rank)
+        try:
+            values = {name: float(texts[place]) * scale for place, name, scale in found.plain}
+            values = values or _values(found.values, [text.decode() for text in texts])
+        except ValueError:  # `1,024` or `0:01:20`
+            values = _values(found.values, [text.decode() for text in texts])
+        return Window(number, values, None, rank)
 
     def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:
         line = line.lower()
@@ -247,6 +265,13 @@ class General:
             yield Event("length", value=length)
         if found.is_clear and found.is_timed and not found.others and found.length_at < 0:
             spans = [(one.start, one.end) for one in numbers]
+            plain = tuple(
+                (one.number, cast("Quantity", one.field.meaning), one.field.scale)
+                for one in found.values
+                if not one.field.is_inverse and one.field.meaning not in _CONVERTED
+            )
+            if len(plain) == len(found.values):
+                found = found._replace(plain=plain)
             self._templates.learn(line, spans, stamp, found)
 
     def _step_of(self, found: Found, texts: Sequence[str], rank: int | None) -> int:
@@ -269,6 +294,7 @@ class General:
         if not line[:1].isspace() or lines >= _MOST_LINES or is_other:
             return
         self._above[rank] = step, lines + 1
+        self._above_is_used = True
         if values := _values(found.values, texts):
             yield Window(step, values, None, rank)
 
@@ -291,7 +317,7 @@ def _values(places: Iterable[Place], texts: Sequence[str]) -> dict[Quantity, flo
         if field.is_inverse:
             value = 1 / value if value else 0.0
         elif meaning in ("printed_mfu", "printed_hfu"):
-            value = max(0.0, value / 100 if value > 1 and not unit else value)
+            value = 0.0 if value < 0 else value / 100 if value > 1 and not unit else value
         elif meaning == "memory_gib" and not unit and value * 1024 < _IN_MIB:
             continue
         values[meaning] = value

@@ -7,7 +7,7 @@ pattern, whose groups are the numbers. Such a line is read several times faster.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Generic, TypeVar
 
 _DROPPED = b"0123456789.,+-:/ "  # what differs between lines of one form
@@ -24,11 +24,11 @@ class Templates(Generic[Plan]):
     def __init__(self) -> None:
         self._known: dict[bytes, tuple[re.Pattern[bytes], Plan]] = {}
 
-    def find(self, line: bytes) -> tuple[Plan, list[str]] | None:
+    def find(self, line: bytes) -> tuple[Plan, Sequence[bytes]] | None:
         """The plan of such a line in small letters, and the texts of its numbers."""
         known = self._known.get(line.translate(None, _DROPPED))
         found = known[0].fullmatch(line) if known else None
-        return (known[1], [text.decode() for text in found.groups()]) if known and found else None
+        return (known[1], found.groups()) if known and found else None
 
     def learn(
         self, line: str, numbers: Iterable[tuple[int, int]], stamp: tuple[int, int], plan: Plan
