@@ -94,6 +94,15 @@ class Fsdp(SpecModel):
             "full",
         ),
     ] = "sharded"
+    backward_prefetch: Annotated[
+        Literal["pre", "post"] | None,
+        Key(
+            "gather the next parameters before (`pre`) or after (`post`) the present gradients are "
+            "computed (only with `version: 1`)",
+            "pre",
+            default_is="Accelerate's own, none",
+        ),
+    ] = None
 
     @property
     def strategy(self) -> str:
@@ -110,6 +119,12 @@ def check_fsdp(fsdp: Fsdp | None, zero: object, task: Task, diagnostics: Diagnos
             ("fsdp",),
             "FSDP and DeepSpeed cannot be used together: both divide the model among the ranks",
             "keep fsdp, or zero and ds_config",
+        )
+    if fsdp.backward_prefetch and fsdp.version != 1:
+        diagnostics.problem(
+            ("fsdp", "backward_prefetch"),
+            "FSDP 2 chooses itself when it gathers parameters",
+            "remove it, or write version: 1",
         )
     for index, name in enumerate(fsdp.wrap):
         if not name.isidentifier():
@@ -157,7 +172,10 @@ def accelerate_config(fsdp: Fsdp) -> dict[str, Any]:
 def _only_version_1(fsdp: Fsdp) -> dict[str, Any]:
     if fsdp.version == 2:
         return {}
-    return {"fsdp_sharding_strategy": fsdp.strategy.upper(), "fsdp_use_orig_params": True}
+    config = {"fsdp_sharding_strategy": fsdp.strategy.upper(), "fsdp_use_orig_params": True}
+    if fsdp.backward_prefetch:
+        config["fsdp_backward_prefetch"] = f"BACKWARD_{fsdp.backward_prefetch.upper()}"
+    return config
 
 
 _OTHER_NAMES = {"fsdp_transformer_layer_cls_to_wrap": "FSDP_TRANSFORMER_CLS_TO_WRAP"}
@@ -184,6 +202,8 @@ def trainer_config(fsdp: Fsdp) -> dict[str, Any]:
     }
     if fsdp.wrap:
         config["transformer_layer_cls_to_wrap"] = list(fsdp.wrap)
+    if fsdp.backward_prefetch:
+        config["backward_prefetch"] = f"backward_{fsdp.backward_prefetch}"
     return config
 
 

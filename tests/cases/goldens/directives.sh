@@ -2249,6 +2249,42 @@
 
 {"name": "hvd-ssh", "spec": {"file": "spec.yaml", "sha256": "6639062a34cc2d3703fe40c12e43fa4386da16ab79abcd0b14374ad3ada9dbec", "set": []}, "clusterjobs": "0.1.0", "cluster": "small", "framework": "horovod", "launcher": "horovodrun", "content": "e21e40d4adad81c1", "derived": {"launcher": "horovodrun", "queue": "train", "instance_type": "c6i.xlarge", "gpus_per_node": 0, "ranks_per_node": 1, "world_size": 2, "ntasks_per_node": 1, "cpus_per_task": 4, "data_parallel": 2, "horovod.learning_rate_factor": 2, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 
+# ======== accelerate-fsdp-1-prefetch
+# prefetch: 1 node x 8 GPUs (p4d.24xlarge), accelerate started by its own launcher
+
+#SBATCH --job-name=prefetch
+#SBATCH --partition=train
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=96
+#SBATCH --gpus-per-node=8
+#SBATCH --exclusive
+#SBATCH --mem=0
+#SBATCH --propagate=NONE
+#SBATCH --output=%x-%j.out
+#SBATCH --open-mode=append
+#SBATCH --no-requeue
+
+{"name": "prefetch", "spec": {"file": "spec.yaml", "sha256": "d39150d0a70e5c401d3974a34d3166d2ccd738cd57e9b4e4a9fb6445a7f2418a", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "accelerate", "launcher": "accelerate", "content": "d69525473deb7017", "derived": {"launcher": "accelerate", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 8, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 8, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+
+# ======== huggingface-fsdp-1-prefetch
+# prefetch: 1 node x 8 GPUs (p4d.24xlarge), huggingface started by torchrun
+
+#SBATCH --job-name=prefetch
+#SBATCH --partition=train
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=96
+#SBATCH --gpus-per-node=8
+#SBATCH --exclusive
+#SBATCH --mem=0
+#SBATCH --propagate=NONE
+#SBATCH --output=%x-%j.out
+#SBATCH --open-mode=append
+#SBATCH --no-requeue
+
+{"name": "prefetch", "spec": {"file": "spec.yaml", "sha256": "b1f7704918da17f92f70882e224292ad639221dabd1a72c5272af8cbaed1a40b", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "huggingface", "launcher": "torchrun", "content": "1ab96d00a22ced82", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 8, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 8, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+
 # ======== everything
 # every key: 4 nodes x 8 GPUs (p4d.24xlarge), deepspeed started by srun
 
