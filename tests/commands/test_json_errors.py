@@ -40,6 +40,9 @@ FAILING = {
     "templates check": ["--site", "nosuch"],
     "templates test": ["--site", "nosuch"],
     "impact": ["nosuch"],
+    "import": ["nosuch"],
+    "explain": ["nosuch"],
+    "examples": ["nosuch"],
 }
 
 

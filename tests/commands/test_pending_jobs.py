@@ -77,7 +77,13 @@ def test_status_prints_json_where_there_is_no_job(clusterjobs, spec, queue) -> N
     queue()
     done = clusterjobs("status", spec, "--json")
     assert (done.code, done.err) == (0, "")
-    assert json.loads(done.out) == {"slurm": True, "jobs": [], "sweeps": [], "problems": []}
+    assert json.loads(done.out) == {
+        "slurm": True,
+        "slurm_problem": "",
+        "jobs": [],
+        "sweeps": [],
+        "problems": [],
+    }
     unknown = clusterjobs("status", spec, "99", "--json")
     assert unknown.code == 1
     (problem,) = json.loads(unknown.out)["problems"]

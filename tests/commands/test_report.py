@@ -296,13 +296,14 @@ def test_words_per_second_that_grow_with_the_gpus_scale_well(
     clusterjobs, folder: pathlib.Path
 ) -> None:
     line = (
-        "2021-01-01 12:00:00 | INFO | train_inner | epoch 001:      5 / 99 loss=7.719, wps={}, "
+        "2021-01-01 12:0{}:{:02} | INFO | train_inner | epoch 001:      5 / 99 loss=7.719, wps={}, "
         "ups=0.5, wpb={}, bsz={}, num_updates={}, lr=0.0005, gnorm=1.2\n"
     )
     for job_id, nodes in (("1", 1), ("2", 2), ("8", 8)):
         words = [(8000 + 10 * (one % 3)) * nodes for one in range(1, 13)]
         log = "".join(
-            line.format(w, 16000 * nodes, 32 * nodes, 5 * n) for n, w in enumerate(words, 1)
+            line.format(*divmod(10 * n, 60), w, 16000 * nodes, 32 * nodes, 5 * n)
+            for n, w in enumerate(words, 1)
         )
         scaling_job(folder, job_id, nodes, 8, log)
     rows = scaling(clusterjobs)

@@ -108,7 +108,7 @@ def test_json_has_the_result_and_the_diff_of_each_test(clusterjobs) -> None:
     outcome = clusterjobs("templates", "test", "--json")
     (result,) = json.loads(outcome.out)
     assert (outcome.code, result["test"], result["result"]) == (1, str(TEST), "new")
-    assert "+#!/bin/bash" in result["diff"]
+    assert "+#!/bin/bash -p" in result["diff"]
 
 
 def test_tests_of_a_folder_see_that_folder_alone(clusterjobs, tmp_path, monkeypatch) -> None:

@@ -473,7 +473,7 @@ HOSTILE = [
     "a b",
     "'",
     '"',
-    "$(touch hit)",
+    "$$(touch hit)",
     "`touch hit`",
     "é\n",
     "../x",

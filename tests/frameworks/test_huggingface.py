@@ -194,7 +194,8 @@ def test_a_trainer_without_a_batch_decides_itself() -> None:
 
 
 def newest(folder: pathlib.Path) -> str:
-    text = template_texts()["functions/resume.sh.j2"].partition("\n")[2]
+    template = template_texts()["functions/resume.sh.j2"]
+    text = template.partition("has_resume %}\n")[2].partition("{% endif %}")[0]
     code = f'set -euo pipefail\n{text}\nfound=$(newest_checkpoint "$1")\nprintf %s "$found"'
     done = subprocess.run(
         ["bash", "-c", code, "bash", str(folder)], capture_output=True, text=True, check=True

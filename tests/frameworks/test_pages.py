@@ -48,7 +48,7 @@ def test_the_spec_of_a_page_about_no_framework_renders(
     assert "warning" not in outcome.err
 
 
-@pytest.mark.parametrize(("page", "folder"), [("README.md", "docs/"), ("docs/spec.md", "")])
+@pytest.mark.parametrize(("page", "folder"), [("docs/index.md", ""), ("docs/spec.md", "")])
 def test_every_page_and_launcher_is_in_the_lists(page: str, folder: str) -> None:
     text = (PAGES.parents[1] / page).read_text(encoding="utf-8")
     pages = {*NAMES, "mpi", "trainium"}

@@ -60,7 +60,6 @@ def test_names_are_listed_without_loading_what_they_name() -> None:
     assert sorted(json.loads(done.stdout)) == [
         "clusterjobs.frameworks.arguments",
         "clusterjobs.frameworks.base",
-        "clusterjobs.launchers",
     ]
 
 

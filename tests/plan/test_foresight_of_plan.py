@@ -260,11 +260,8 @@ def test_torchtitan_knows_llama_by_the_name_of_its_config() -> None:
 
 
 def test_what_is_unknown_is_said() -> None:
-    assert described(framework="torchrun") == (
-        "the model is unknown: layers, hidden, heads, sequence, vocab missing"
-    )
-    assert described(framework="torchrun", model=SIZES) == "the model is unknown: vocab missing"
-    model = {**SIZES, "vocab": 100}
+    assert described(framework="torchrun") == "how the script shards the model is unknown"
+    model = {**SIZES, "vocab": 100, "sharding": "ddp"}
     assert described(framework="torchrun", model=model, batch=None) == "the batch size is unknown"
     told = described(framework="command", script=None, command="./run", model=model)
     assert told == "nothing is predicted for framework: command"
@@ -273,6 +270,6 @@ def test_what_is_unknown_is_said() -> None:
 def test_scripts_of_their_own_need_only_the_keys_of_model() -> None:
 
     for name in ("torchrun", "jax", "horovod", "composer", "lightning", "accelerate"):
-        shape, layout = both(framework=name, model={**SIZES, "vocab": 32_000})
+        shape, layout = both(framework=name, model={**SIZES, "vocab": 32_000, "sharding": "ddp"})
         assert shape.vocab == 32_000, name
         assert layout.engine, name

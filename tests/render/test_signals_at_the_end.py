@@ -18,7 +18,9 @@ exit() {{ [[ -n $reason ]] || builtin exit 9; }}
 ask_slurm_for_reason() {{ :; }}
 trap : PIPE
 trap 'reason=cancelled' TERM
-reason='' child_status=0
+reason='' child_status=0 job_dir=$(mktemp -d)
+: > "$job_dir/job.log"
+first_exit_code() {{ echo "$1"; }}
 sleep 150 & other=$!
 for ((i = 0; i < {times}; i++)); do
   {name} env kill -{signal} $$

@@ -90,8 +90,8 @@ def test_names_of_files_and_folders_are_never_run(tmp_path: pathlib.Path) -> Non
     copy = tmp_path / name / "all.log"
     text = script(
         command=["true"],
-        software={"source": [str(tmp_path / name / "site.sh")]},
-        logs={"copy": str(copy)},
+        software={"source": [str(tmp_path / name / "site.sh").replace("$", "$$")]},
+        logs={"copy": str(copy).replace("$", "$$")},
     )
     run = run_script(tmp_path, text)
     assert run.reasons == ["completed"], run.log
