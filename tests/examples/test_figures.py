@@ -42,7 +42,7 @@ WORDS = {
     ),
     "gpt2-345m-1gpu": (
         *("--micro-batch-size 4", "--global-batch-size 8", "#SBATCH --gpus-per-node=1"),
-        *("--lr-warmup-iters 32000", "--eval-interval 100", "--seed 1234", "--clip-grad 1.0"),
+        *("--lr-warmup-fraction 0.01", "--eval-interval 1000", "--seed 1234", "--clip-grad 1.0"),
     ),
     "gpt2-7b": (
         *("--num-layers 32", "--hidden-size 4096", "--num-attention-heads 32"),
