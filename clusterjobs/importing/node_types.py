@@ -120,6 +120,22 @@ class NodeKind:
         models = (gpu_model_of(one) for one in self.features)
         return "" if self.gpus else next((model for model in models if model), "")
 
+    @property
+    def hinted_gpus(self) -> str:
+        """What says that nodes without a GRES have GPUs: a feature, or a node's name; or ""."""
+        if self.gpus:
+            return ""
+        if self.hinted_model:
+            return f"a feature names {self.hinted_model}"
+        if self.gpus is None:
+            return ""
+        named = (one.name for one in self.nodes if _GPU_NAME.search(one.name))
+        return next((f"the node's name is {name}" for name in named), "")
+
+
+# NVIDIA's DGX and HGX, and what sites call a node with GPUs; not a100, which may be a number.
+_GPU_NAME = re.compile(r"(?<![a-z])(?:[dh]gx|gpu)(?![a-z])", re.IGNORECASE)
+
 
 def node_kinds(nodes: Iterable[Node], partitions: Mapping[str, Sequence[str]]) -> list[NodeKind]:
     """The types of all nodes, with distinct names; `partitions`: the names of each one's nodes."""
@@ -275,6 +291,8 @@ def _base(kind: NodeKind) -> str:
         text = kind.gpu_type or kind.model.replace(" ", "").lower() or "gpu"
     elif kind.hinted_model:
         text = kind.hinted_model.replace(" ", "").lower()
+    elif kind.hinted_gpus:
+        text = "gpu"
     else:
         text = "cpu" if kind.gpus is not None else "nodes"
     return _NOT_IN_NAMES.sub("-", text).strip("-.") or "gpu"

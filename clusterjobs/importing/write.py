@@ -40,7 +40,8 @@ def write_top(
     else:
         lines.missing("name", "mycluster", "the name in messages and job scripts")
     _write_version(lines, seen)
-    default = next((key for key, one in partitions.items() if one.is_default), "")
+    # Of several, Slurm takes the last one.
+    default = next((key for key, one in reversed(partitions.items()) if one.is_default), "")
     if default:
         lines.key("default_partition", scalar(default))
     _write_scheduling(lines, seen)

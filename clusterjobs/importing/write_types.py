@@ -112,8 +112,8 @@ def _write_gpus(lines: Lines, kind: NodeKind, probed: Probed | None) -> None:
 
 
 def _write_no_gpus(lines: Lines, kind: NodeKind) -> None:
-    if kind.hinted_model:
-        why = f"a feature names {kind.hinted_model}: GPUs that Slurm does not count"
+    if kind.hinted_gpus:
+        why = f"{kind.hinted_gpus}: GPUs that Slurm does not count"
         lines.missing("gpus", "4", why, _DEPTH)
         lines.missing("request_gpus", "none", _UNCOUNTED, _DEPTH)
     elif kind.gpus is None:
