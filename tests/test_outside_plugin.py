@@ -30,7 +30,7 @@ def spec(folder: pathlib.Path) -> pathlib.Path:
 
 def test_its_command_is_listed_after_the_one_that_it_names(clusterjobs: Clusterjobs) -> None:
     listed = re.findall(r"(?m)^  (\w+)  +\S", clusterjobs("--help").out.partition("Commands:")[2])
-    assert listed[: listed.index("show")] == ["render", "plan", "advise", "calibrate", "budget"]
+    assert listed[listed.index("budget") - 1] == "calibrate"
 
 
 def test_its_command_runs(clusterjobs: Clusterjobs, spec: pathlib.Path) -> None:

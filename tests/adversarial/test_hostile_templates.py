@@ -32,7 +32,7 @@ TEXTS = st.lists(st.sampled_from(PIECES), max_size=14).map("".join)
 
 PLAN = plan_of_text(
     "{name: a, cluster: small, framework: command, command: [/bin/true], "
-    f"workdir: {json.dumps(EVIL)}}}"
+    f"workdir: {json.dumps(EVIL.replace('$', '$$'))}}}"
 )
 
 
