@@ -73,7 +73,7 @@ def test_ranks_in_containers_know_who_and_where_they_are(jobs, runtime, launcher
         launcher=launcher,
         batch={"micro": 1},
         software={"venv": os.fspath(jobs.venv)},
-        env={"NCCL_DEBUG": "INFO", "WITH_A_COMMA": "a,b c", "HOSTILE": HOSTILE},
+        env={"NCCL_DEBUG": "INFO", "WITH_A_COMMA": "a,b c", "HOSTILE": HOSTILE.replace("$", "$$")},
         secrets=["A_KEY"],
     )
     ended = jobs.run(spec, A_KEY=SECRET)
