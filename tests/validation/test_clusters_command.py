@@ -231,7 +231,7 @@ def test_upgrade_shows_a_diff_and_writes_only_when_told(
     assert run(["clusters", "upgrade", str(file)]) == 0
     shown = capsys.readouterr()
     assert "-Image: {Os: alinux2}   # ours\n+Image: {Os: alinux2023}   # ours" in shown.out
-    assert "1 safe change; --write makes them" in shown.err
+    assert "1 change for a new cluster; --write makes them" in shown.err
     assert file.read_text() == OLD
     assert run(["clusters", "upgrade", str(file), "--write"]) == 0
     assert file.read_text() == OLD.replace("alinux2}", "alinux2023}")
