@@ -22,7 +22,7 @@ from clusterjobs.report.attempts import (
     useful_seconds,
 )
 from clusterjobs.report.logs.records import Event, Log, Quantity
-from clusterjobs.report.plausible import Facts, left_out, plausible
+from clusterjobs.report.plausible import Facts, left_out, plausible, without_steps
 from clusterjobs.report.run import (
     AttemptPart,
     Cost,
@@ -68,8 +68,7 @@ def notes_of(run: Run) -> Iterator[str]:
     if run.replaced and run.replaced[0].step <= run.windows[0].step:
         yield (
             "The steps start again from the beginning, which counts as a restart without a "
-            "checkpoint. If the log holds two runs, report each from a file of its own; if it "
-            "counts the steps of each epoch, print the epoch in the same line."
+            "checkpoint."
         )
     has_times = any("seconds" in one.values for one in run.windows)
     if run.rates and not has_times and len(unknown) < len(run.attempts):
@@ -133,7 +132,8 @@ _LONGEST = 1 << 30  # tokens of a sample; a longer one is a mistake of the log
 
 def make_run(log: Log, job: Job) -> Run:
     """The run. Without any step in the log, it has its attempts and no numbers."""
-    parts, derived, notes = _completed(split(log.records), job)
+    last, unclear = _of_last_run(split(log.records), job)
+    parts, derived, notes = _completed(last, job)
     kept = keep(parts)
     windows = tuple(window for one in kept for window in one.kept)
     steady = find_steady([one.kept for one in kept])
@@ -189,6 +189,7 @@ def make_run(log: Log, job: Job) -> Run:
         derived=derived,
         notes=(
             *job.notes,
+            *unclear,
             *notes,
             *left_out(log.odd),
             *_notes_of_log(log),
@@ -202,8 +203,41 @@ def make_run(log: Log, job: Job) -> Run:
         point=job.point,
         ranks=job.ranks,
     )
-    run = plausible(replace(run, efficiency=_efficiency(run, job)), Facts(job, log.span))
+    run = replace(run, efficiency=_efficiency(run, job))
+    if unclear:
+        run = replace(run, **without_steps(run))
+    run = plausible(run, Facts(job, log.span))
     return replace(run, notes=(*run.notes, *notes_of(run)), advice=tuple(advice_of(run, job)))
+
+
+def _of_last_run(parts: tuple[Part, ...], job: Job) -> tuple[tuple[Part, ...], tuple[str, ...]]:
+    """The parts that are certainly of one run, and why the number of its steps is unknown, if so.
+
+    A log may hold several runs, each with steps from the beginning, or count the steps of each
+    epoch: then the last of them is shown. With records of attempts, it is one run that restarts.
+    """
+    kinds = {one.kind for part in parts for one in part.events}
+    if "lines" in kinds:
+        return parts, (
+            "The log counts samples, and a step has an unknown number of them: the steps are "
+            "unknown, and the curves go over its lines.",
+        )
+    if len(job.attempts) > 1 or kinds & {"attempt", "resumed"}:
+        return parts, ()
+    first = next((part.windows[0].step for part in parts if part.windows), 0)
+    starts, last = [0], -1
+    for place, part in enumerate(parts):
+        if part.windows and part.windows[0].step <= first < last:
+            starts.append(place)
+        last = max(last, part.last)
+    if len(starts) == 1:
+        return parts, ()
+    return parts[starts[-1] :], (
+        f"The steps start from the beginning {len(starts)} times: the log holds as many runs, or "
+        "counts the steps of each epoch. Speed and loss are those of the last of them, and the "
+        "steps are unknown. Report each run from a file of its own, or print the epoch in the "
+        "lines.",
+    )
 
 
 def _completed(

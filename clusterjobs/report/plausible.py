@@ -75,10 +75,15 @@ def _without_rates(*names: str) -> Callable[[Run], dict[str, Any]]:
     }
 
 
-def _without_speed(_: Run) -> dict[str, Any]:
+def without_steps(_: Run) -> dict[str, Any]:
+    """Without all that depends on how many steps there were."""
+    return {**_OF_STEPS, **_OF_TIME}
+
+
+def _without_speed(run: Run) -> dict[str, Any]:
     """Without all that depends on how many steps took how long."""
     why = "the steps and times of the log contradict its time stamps"
-    return {**_OF_STEPS, **_OF_TIME, "rates": {}, "efficiency": None, "no_steady_state": why}
+    return {**without_steps(run), "rates": {}, "efficiency": None, "no_steady_state": why}
 
 
 _LIMITS: tuple[Limit, ...] = (

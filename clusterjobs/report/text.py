@@ -133,7 +133,7 @@ def _efficiency(run: Run) -> str:
 
 def _steps(run: Run) -> str:
     if run.steps is None:
-        return "none"
+        return "unknown" if run.windows else "none"
     rest = run.remaining_seconds
     parts = (
         integer(run.steps),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -36,15 +37,21 @@ def complete(windows: Sequence[Window], job: Job) -> Completed:
     derived: dict[Quantity, str] = {}
     done: list[Window] = []
     apart = 0
-    before: Window | None = None
-    for window in windows:
+    by_clock = _by_clock(windows)
+    by_line = _by_line(windows, by_clock)
+    for place, window in enumerate(windows):
         values = dict(window.values)
         batch = values.get("batch") or job.batch
         sequence = values.get("sequence") or job.sequence
         if job.gpus:
             for name in _OF_THE_JOB.keys() & values.keys():
                 values.setdefault(_OF_THE_JOB[name], values[name] * job.gpus)
-        _add_seconds(values, derived, window, before, batch, sequence)
+        _add_seconds(values, derived, batch, sequence)
+        if place in by_line and not values.get("seconds"):
+            values["seconds"] = by_line[place]
+        if place in by_clock and not values.get("seconds"):
+            values["seconds"] = by_clock[place]
+            derived["seconds"] = "difference of the times that the log prints"
         seconds, printed = values.get("seconds"), values.get("samples_per_second")
         if seconds and batch:
             rate = batch / seconds
@@ -56,9 +63,13 @@ def complete(windows: Sequence[Window], job: Job) -> Completed:
         if rate and sequence and "tokens_per_second" not in values:
             values["tokens_per_second"] = rate * sequence
             derived["tokens_per_second"] = "samples/s x sequence"
-        before = window.with_values(values)
-        done.append(before)
+        done.append(window.with_values(values))
     notes = []
+    if not by_line and any("line_seconds" in one.values for one in windows):
+        notes.append(
+            "The times in the lines may be of a step, or of all steps since the line before: they "
+            "are not used."
+        )
     if apart:
         notes.append(
             f"The printed samples/s differ from batch / time of a step by more than "
@@ -70,12 +81,10 @@ def complete(windows: Sequence[Window], job: Job) -> Completed:
 def _add_seconds(
     values: dict[Quantity, float],
     derived: dict[Quantity, str],
-    window: Window,
-    before: Window | None,
     batch: float | None,
     sequence: float | None,
 ) -> None:
-    """The time of a step, from the most certain of what the log has."""
+    """The time of a step, from a rate that the log prints."""
     if values.get("seconds"):
         return
     if batch and values.get("samples_per_second"):
@@ -84,14 +93,66 @@ def _add_seconds(
     elif batch and sequence and values.get("tokens_per_second"):
         values["seconds"] = batch * sequence / values["tokens_per_second"]
         derived["seconds"] = "tokens of a step / tokens per second"
-    elif before and window.steps:
-        clocks: tuple[Quantity, ...] = ("elapsed", "time")
-        for clock in clocks:
-            elapsed = values.get(clock, 0.0) - before.values.get(clock, math.inf)
-            if elapsed > 0:
-                values["seconds"] = elapsed / window.steps
-                derived["seconds"] = "difference of the times that the log prints"
-                return
+
+
+_CLOCKS: tuple[Quantity, ...] = ("elapsed", "time")  # the first one if both are in all lines
+_TICKS = 25  # of whole seconds: fewer are off by more than 4 %
+_LEAST_TIME = 1e-9
+_NEAR_CLOCK = 0.25  # a step may wait between two lines
+
+
+def _by_clock(windows: Sequence[Window]) -> dict[int, float]:
+    """The time of a step in each window, by place, from clocks in the lines of an attempt.
+
+    A clock that shows whole seconds is read where enough of them have passed: the steps in between
+    have their mean.
+    """
+    found: dict[int, float] = {}
+    shown = [
+        [(place, one.values[clock]) for place, one in enumerate(windows) if clock in one.values]
+        for clock in _CLOCKS
+    ]
+    times = max(shown, key=len)
+    (start, since), *rest = times or [(0, 0.0)]
+    for place, now in rest:
+        passed = now - since
+        is_whole = now.is_integer() and since.is_integer()
+        if 0 <= passed < (_TICKS if is_whole else _LEAST_TIME):
+            continue
+        inside = range(start + 1, place + 1)
+        steps = sum(windows[one].steps or 0 for one in inside)
+        if 0 < passed < math.inf and steps:
+            found |= dict.fromkeys(inside, passed / steps)
+        start, since = place, now
+    return found
+
+
+def _by_line(windows: Sequence[Window], by_clock: Mapping[int, float]) -> dict[int, float]:
+    """The time of a step in each window, by place, from times that do not say of what they are.
+
+    Times that only grow are since the start. Of others, the clock says whether they are of a step
+    or of all since the line before; in a log with a line for each step, that is the same.
+    """
+    shown = [
+        (place, one.values["line_seconds"], one.steps or 1)
+        for place, one in enumerate(windows)
+        if "line_seconds" in one.values
+    ]
+    if len(shown) >= FEWEST and all(one[1] < other[1] for one, other in itertools.pairwise(shown)):
+        return {
+            place: (now - before) / steps
+            for (_, before, _), (place, now, steps) in itertools.pairwise(shown)
+        }
+    by_step = {place: seconds for place, seconds, _ in shown}
+    by_lines = {place: seconds / steps for place, seconds, steps in shown}
+    if all(steps == 1 for _, _, steps in shown):
+        return by_step
+    return next((one for one in (by_step, by_lines) if _agree(one, by_clock)), {})
+
+
+def _agree(times: Mapping[int, float], clock: Mapping[int, float]) -> bool:
+    ratios = [times[place] / clock[place] for place in times.keys() & clock.keys()]
+    return bool(ratios) and abs(statistics.median(ratios) - 1) <= _NEAR_CLOCK
 
 
 def total(windows: Iterable[Window]) -> float:

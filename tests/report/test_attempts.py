@@ -68,10 +68,23 @@ def test_three_attempts_from_one_checkpoint() -> None:
     assert sum(one.steps or 0 for one in run.windows) == 20
 
 
-@pytest.mark.parametrize(("again", "is_said"), [(1, True), (5, False)])
-def test_two_runs_in_one_log_are_said_to_be_possible(again: int, is_said: bool) -> None:
-    run = run_of([*windows(range(1, 10)), *windows(range(again, 10))])
-    assert any("two runs" in note for note in run.notes) is is_said
+def test_of_several_runs_in_one_log_the_last_is_shown_and_the_steps_are_unknown() -> None:
+    runs = [windows(range(1, 30), seconds=float(number)) for number in range(1, 9)]
+    run = run_of([window for one in runs for window in one])
+    assert run.rates["seconds"].median == 8
+    assert (run.steps, run.goodput, run.paid_seconds, run.lost_steps) == (None, None, None, 0)
+    assert any("from the beginning 8 times" in note for note in run.notes)
+
+
+def test_a_restart_behind_the_beginning_is_one_run() -> None:
+    run = run_of([*windows(range(1, 10)), *windows(range(5, 10))])
+    assert (run.steps, run.lost_steps) == (9, 5)
+
+
+def test_a_recorded_restart_from_the_beginning_is_one_run() -> None:
+    run = run_of([*windows(range(1, 10)), attempt(2), *windows(range(1, 20))])
+    assert (run.steps, run.lost_steps) == (19, 9)
+    assert any("restart without a checkpoint" in note for note in run.notes)
 
 
 def test_a_log_without_steps_has_no_numbers() -> None:

@@ -180,10 +180,10 @@ def test_what_nothing_shows_is_not_0() -> None:
 
 
 def test_a_time_stamp_that_is_infinite_gives_no_time_of_a_step() -> None:
-    stamps = [1e9 + 100, -math.inf, 1e9 + 102, 1e9 + 103, 1e9 + 104]
+    stamps = [1e9 + 100, -math.inf, 1e9 + 102.5, 1e9 + 103.5, 1e9 + 104.5]
     records = [Window(step, {"time": time}) for step, time in enumerate(stamps, 1)]
     found = [one.values.get("seconds") for one in run_of(records).windows]
-    assert found == [None, None, None, 1.0, 1.0]
+    assert found == [None, 1.25, 1.25, 1.0, 1.0]
 
 
 def test_where_the_log_does_not_time_steps_no_time_is_called_a_start() -> None:

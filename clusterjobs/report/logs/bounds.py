@@ -32,6 +32,7 @@ _RATE = Bound(0, 1e12)
 _NORM = Bound(0, math.inf)
 BOUNDS: Mapping[Quantity, Bound] = {
     "seconds": Bound(0, 7 * _DAY, " s"),
+    "line_seconds": Bound(0, 3 * 365 * _DAY, " s"),
     "elapsed": Bound(0, 3 * 365 * _DAY, " s"),
     "samples_per_second": _RATE,
     "samples_per_second_per_gpu": _RATE,

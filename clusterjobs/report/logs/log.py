@@ -27,7 +27,7 @@ _SAMPLE_BYTES = 32 << 20
 _START = 1 << 18  # bytes in which unknown lines are counted
 _NEAR = 8  # records before, among which the step of a further line is searched for
 _RECENT = 1000  # records that are not thinned yet
-_CLOCKS = frozenset(("time", "elapsed"))  # say less than any speed
+_CLOCKS = frozenset(("time", "elapsed"))  # say less than any speed of a format before
 _VALUE = re.compile(r"(?i)(?:loss|iteration|step|time|per_sec|/s(?:ec)?)\W{1,4}\d")
 _STARTS = ("attempt", "resumed", "end")  # events after which a step is done again
 _SILENT = 256  # windows of other ranks after which a rank counts as gone
@@ -308,8 +308,9 @@ def _needed(
     needed: list[Format] = []
     known: set[str] = set()
     for form in formats:
-        own = {name for other, one in windows if other is form for name in one.values} - _CLOCKS
-        if own - known:
+        values = {name for other, one in windows if other is form for name in one.values}
+        own = values - _CLOCKS
+        if own - known or (not needed and "elapsed" in values):
             needed.append(form)
             known |= own
     return needed

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 # The values of a window. Rates are of the whole job, as in foresight; times are in seconds.
 Quantity = Literal[
     "seconds",  # of one step, mean over the window
+    "line_seconds",  # of one step, or of all since the line before, or since the start
     "elapsed",  # since the start of the training
     "samples_per_second",
     "tokens_per_second",
@@ -68,6 +69,7 @@ EventKind = Literal[
     "saved",  # took `value` seconds, if the log says so
     "validation",
     "length",  # the training is for `value` steps
+    "lines",  # of the log are counted, since they have no step: it counts samples
     "engines",  # the program trains `value` models, each with an engine
     "arguments",  # settings that the program prints, in `settings`
     "end",  # of an attempt, after `value` seconds; `settings` has the reason

@@ -2,10 +2,9 @@
 
     Iter #9: 312.4 img/sec per GPU
     Total img/sec on 16 GPU(s): 4974.2 +-38.1
-    Train Epoch: 1 [3200/3750 (85%)]    Loss: 0.354210
 
 The synthetic benchmarks count iterations of several batches from 0, and print samples/s of one
-rank, behind `Number of GPUs: 16`. The lines of pytorch_mnist have no step: they are counted.
+rank, behind `Number of GPUs: 16`.
 """
 
 from __future__ import annotations
@@ -19,17 +18,15 @@ _ITERATION = re.compile(
     r"\bIter #(\d{1,15}): ([\d.]{1,20}) (?:img|samples|seq)/sec per (?:GPU|CPU|device)"
 )
 _RANKS = re.compile(r"\bNumber of (?:GPU|CPU|device)s: (\d{1,7})\b")
-_EPOCH = re.compile(r"\bTrain Epoch: \d+ \[\d+/\d+ \([\d.]+%\)\]\s*Loss: ([-+\d.einfa]{1,20})")
 
 
 class Horovod:
     name = "horovod"
-    hints = ("/sec per ", "Number of ", "Train Epoch: ")
+    hints = ("/sec per ", "Number of ")
 
     def __init__(self) -> None:
         self._ranks: int | None = None
         self._from_zero = 0
-        self._lines: dict[int | None, int] = {}
 
     def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:
         if found := _RANKS.search(line):
@@ -42,9 +39,6 @@ class Horovod:
             if self._ranks:
                 values["samples_per_second"] = rate * self._ranks
             yield Window(number + self._from_zero, values, None, rank)
-        for found in _EPOCH.finditer(line):
-            self._lines[rank] = self._lines.get(rank, 0) + 1
-            yield Window(self._lines[rank], {"loss": float(found[1])}, None, rank)
 
 
 format_of_log = Horovod

@@ -38,6 +38,8 @@ _INTERVALS = (1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000)  # usual loggin
 
 _ITEM = r"'[a-z_]{1,40}': (?:'[-+\d.e]{1,30}'|[-+\d.e]{1,30})"
 _PLAIN = re.compile(rf"\{{{_ITEM}(?:, {_ITEM}){{0,30}}\}}")  # as nearly always
+# Before the dictionary stands nothing, a bar, or who prints it: others write a name there.
+_FRONT = re.compile(r"[^A-Za-z]*(?:\([^()]{0,200}\))?[^A-Za-z]*")
 _PAIR = re.compile(r"'([a-z_]+)': '?([-+\d.e]+)")
 
 
@@ -94,7 +96,7 @@ class HuggingFace:
         for bar in bars_of(line):
             yield from self._draw(progress, bar)
         start = line.find("{'")
-        if start < 0:
+        if start < 0 or not _FRONT.fullmatch(line[:start].rpartition("]")[2]):
             return
         numbers = _numbers(line[start : line.rindex("}") + 1])
         if "loss" in numbers:

@@ -33,7 +33,7 @@ _TIMES = (
     *("s_step", "sec_step", "seconds_per_step", "sec_per_step", "step_timing", "seconds", "time"),
     *("train_step_timing", "train_step_time", "timing_s_step", "step_seconds", "batch_seconds"),
 )
-_MILLISECONDS = ("ms_batch", "ms_step", "ms_iter", "ms_it")
+_MILLISECONDS = ("ms_batch", "ms_step", "ms_iter", "ms_it", "elapsed_time_per_iteration_ms")
 _CLOCKS = (  # since the start of the training
     *("elapsed", "elapsed_time", "train_time", "time_elapsed", "total_time", "wall_time"),
     *("wall_clock", "wall", "time_since_start", "elapsed_seconds"),
@@ -65,6 +65,7 @@ def _rates() -> dict[str, Meaning]:
             for one in _OF_ONE:
                 found |= dict.fromkeys((thing + per + one, thing + one + per), each)
             found["device_" + thing + per] = each
+        found[f"device_{kind[0]}ps"] = each
     return found
 
 
@@ -108,14 +109,17 @@ _SAME = frozenset(
             "global",
         ),
         *("info", "debug", "root", "main", "log", "rank", "console", "progress", "max", "last"),
+        *("ce", "step", "batch", "iter", "iteration"),
         *("group0", "decoupledadamw", "adamw", "adam", "gpu", "peak", "reserved", "this"),
     )
 )
+_MEANS = frozenset(("mean", "avg", "average", "running", "smoothed", "ema"))
 _NOT_STEPS = OTHER | frozenset(
     (
         *("max", "total", "warmup", "save", "saved", "saving", "log", "logging", "accumulation"),
         *(
             "per",
+            "time",
             "num",
             "every",
             "decay",
@@ -130,17 +134,18 @@ _NOT_STEPS = OTHER | frozenset(
 )
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "secs": 1.0, "second": 1.0, "": 1.0}
 _SECONDS["seconds"] = 1.0
+_SECONDS |= dict.fromkeys(("min", "mins", "minute", "minutes"), 60.0)
+_SECONDS |= dict.fromkeys(("hr", "hrs", "hour", "hours"), 3600.0)
+_OF_NAMES = frozenset((*_SECONDS, "gb", "gib", "mb", "mib")) - {""}  # `step_time_ms`
 _GIB = {"gib": 1.0, "gb": 1.0, "g": 1.0, "gi": 1.0, "mib": 1 / 1024, "mb": 1 / 1024, "m": 1 / 1024}
 _FLOPS = {"k": 1e-9, "m": 1e-6, "g": 1e-3, "t": 1.0}
-_THOUSANDS = {"k": 1e3, "m": 1e6}
-_STEP_RATE = re.compile(rf"([km]?)({THINGS_UNIT}){PER_SECOND}((?:/| per ){ONE_UNIT})?")
-
-
+_THOUSANDS = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
 _RATE = re.compile(rf"([km]?)({THINGS_UNIT}){PER_SECOND}((?:/| per ){ONE_UNIT})?")
 _STEP_RATE = re.compile(rf"{STEPS_UNIT}{PER_SECOND}")
 _STEP_TIME = re.compile(rf"(ms|us|s|sec|seconds?)/{STEPS_UNIT}")
 
 
+_WITH_UNITS = ("seconds", "elapsed", "data_seconds", "memory_gib")
 BY_UNIT = 10  # the rank of what has no name, but a unit
 
 
@@ -170,8 +175,8 @@ class Dialect:
 _OF_GPU: dict[str, Meaning] = dict.fromkeys(("tps", "wps"), "tokens_per_second_per_gpu")
 _IPS: dict[str, Meaning] = {"ips_total": "tokens_per_second", "ips": "", "speed": ""}
 DIALECTS: tuple[Dialect, ...] = (
-    Dialect("torchtitan", re.compile("  [tw]ps: "), names=_OF_GPU),
-    Dialect("nemo", re.compile("train_step_timing in s: "), from_zero=True),
+    Dialect("torchtitan", re.compile("  memory: .{1,40}  [tw]ps: "), names=_OF_GPU),
+    Dialect("nemo", re.compile("train_step_timing in s[:=] ?"), from_zero=True),
     Dialect("maxtext", re.compile("completed step: "), from_zero=True),
     Dialect("paddle", re.compile("avg_batch_cost: "), from_zero=True, names=_IPS),
     Dialect("aws-fsdp", re.compile(r"\bbatch \d{1,15} loss: .{1,40}, speed: "), from_zero=True),
@@ -198,6 +203,10 @@ def field_of(name: tuple[str, ...], unit: str, dialect: Dialect) -> Field | None
     if unit == "/s" and "time" not in name:
         return Field("samples_per_second", rank=BY_UNIT + 2)  # as timm prints it
     words = name
+    if not unit and len(words) > 1 and words[-1] in _OF_NAMES and "_".join(words) not in NAMES:
+        as_unit = field_of(words[:-1], words[-1], dialect)
+        if as_unit and as_unit.meaning in _WITH_UNITS:
+            return as_unit
     while words:
         for start in range(max(0, len(words) - _LONGEST), len(words)):
             key = "_".join(words[start:])
@@ -219,20 +228,25 @@ def _field(
     scale = _scale(meaning, key, unit)
     if scale is None or not set(front) - OTHER <= _SAME:
         return None
-    is_inverse = key in _INVERSE
-    return Field(meaning, scale, is_inverse, rank=len(front), is_other=is_other)
+    # The mean since the start says less than the loss of the step.
+    rank = len(front) + (meaning == "loss" and not _MEANS.isdisjoint(front))
+    return Field(meaning, scale, key in _INVERSE, rank=rank, is_other=is_other)
 
 
 def _scale(meaning: Meaning, key: str, unit: str) -> float | None:
     """What the number is multiplied by; None if its unit is not one of such a value."""
     if meaning in ("seconds", "elapsed", "data_seconds"):
-        return _SECONDS.get("ms" if key in _MILLISECONDS else unit)
+        if key in _MILLISECONDS:
+            return {"": 1e-3, "ms": 1e-3, "k": 1.0}.get(unit)
+        return _SECONDS.get(unit)
     if meaning == "memory_gib":
         return _GIB.get("mb" if not unit and key in _IN_MB else unit)
     if meaning in ("printed_mfu", "printed_hfu"):
         return {"%": 0.01, "": 1.0}.get(unit)
     if "flop" in unit and meaning == "printed_tflops_per_gpu":
         return _FLOPS.get(unit[0])
+    if unit and meaning == "batch":
+        return None  # `1.02K` is rounded, and may be of tokens
     return 1.0 if not unit else _THOUSANDS.get(unit)
 
 

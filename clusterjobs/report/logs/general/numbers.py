@@ -21,21 +21,27 @@ STEPS_UNIT = r"(?:it|iters?|iterations?|steps?|batch(?:es)?|updates?)"
 RATE = rf"[km]?{THINGS_UNIT}{PER_SECOND}(?:(?:/| per ){ONE_UNIT})?"
 _RATE = re.compile(rf"{RATE}|{STEPS_UNIT}{PER_SECOND}")
 _UNITS = (
-    rf"{RATE}|{STEPS_UNIT}{PER_SECOND}|(?:ms|us|s|sec|seconds?)/{STEPS_UNIT}|(?:ms|us|secs?|seconds?|s)"
-    r"|[kmgt]?flop(?:s|/s)?(?:/(?:s/)?(?:gpu|device))?|[gm]i?b?|/s|%(?: (?:[a-z0-9]{1,8} )?[mh]fu)?"
+    rf"{RATE}|{STEPS_UNIT}{PER_SECOND}|(?:ms|us|s|sec|seconds?)/{STEPS_UNIT}|(?:ms|us|secs?|seconds?|s|mins?|minutes?|hrs?|hours?)"
+    r"|[kmgt]?flop(?:s|/s)?(?:/(?:s/)?(?:gpu|device))?|[kgmbt]i?b?|/s"
+    r"|%(?: (?:[a-z0-9]{1,8} )?[mh]fu)?"
 )
 # All patterns are for a line in small letters, and have no repeat without a limit.
 DIGITS = r"\d{1,30}(?:,\d{1,30}){0,10}(?:\.\d{0,40})?(?:e[-+]?\d{1,4})?"
 _NUMBER = re.compile(
     rf"(?<![\w.])(?P<text>[-+]?(?:\d{{1,9}}(?::\d\d){{1,2}}|{DIGITS}|nan|inf))"
-    rf"(?P<total> ?/ ?\d{{1,15}})?(?:[\"']?(?P<unit> ?(?:{_UNITS})))?(?![\w/])"
+    rf"(?P<total> ?/ ?\d{{1,15}})?(?:[\"']?(?P<unit> ?(?:{_UNITS})))?(?![\w/]|\.\d)"
 )
 _STAMP = re.compile(STAMP)
-_LAST_RATE = re.compile(rf".*\b{RATE}\b(?P<behind> +[-+]?{DIGITS}(?!\w))?")
+_LAST_RATE = re.compile(
+    rf".*\b(?:{RATE}|{STEPS_UNIT}{PER_SECOND})\b(?P<behind> +[-+]?{DIGITS}(?!\w))?"
+)
 _IS_NAME = re.compile(r"[\"']? ?[:=]")  # behind a rate
+_GOES_ON = re.compile(r",? \d{1,2} ?(?:m|min|minutes?|s|secs?|seconds?)\b")  # `1 h 20 min`
+_RANGE = re.compile(r"(?:-| and | to |\.\.)\d")  # `steps 0 and 100`
 _UNIT_OF_NAME = re.compile(r"(?:\((ms|s|secs?|seconds|gi?b|mi?b|%)\)| in (s|ms|gi?b|mi?b))$")
-_SEPARATOR = re.compile(r"[|;(){}\[\],\t]| - |  +|=>")
+_SEPARATOR = re.compile(r"[|;:(){}\[\],\t]| - |  +|=>")
 _IN_PARENTHESES = re.compile(r"\(([a-z]{1,9})\)$")  # `iter(train)`
+_LONG_UNITS = frozenset(("min", "mins", "minute", "minutes", "hr", "hrs", "hour", "hours"))
 _WORD = re.compile(r"[a-z0-9]+|%")
 _AROUND = " :=\"'#~"
 _LONGEST_NAME = 100  # characters
@@ -83,7 +89,11 @@ def numbers_of(line: str) -> tuple[list[Number], tuple[int, int]]:
             unit = unit or unit_of_name[1] or unit_of_name[2]
             gap = gap[: unit_of_name.start()].rstrip(_AROUND)
         gap = _IN_PARENTHESES.sub(r" \1", gap)
-        name = tuple(_WORD.findall(_SEPARATOR.split(gap)[-1]))
+        if unit in _LONG_UNITS and _GOES_ON.match(line, match.end()):
+            unit = "?"
+        # The number of a path, `/api/step/3`, and the first of a range have no name.
+        is_other = line[max(0, start - 1) : start] == "/" or _RANGE.match(line, match.end())
+        name = () if is_other else tuple(_WORD.findall(_SEPARATOR.split(gap)[-1]))
         total = int(match["total"].strip(" /")) if match["total"] else 0
         found.append(Number(name, match["text"], total, unit, bracket, start, end))
         before = behind

@@ -10,7 +10,7 @@ numbers alone are read by the pattern of the first of them (`templates.py`).
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, cast
 
@@ -31,11 +31,19 @@ from clusterjobs.report.logs.records import Event, Quantity, Window
 _OTHER_LINE = re.compile(rf"(?<![\w/.])(?:{'|'.join(sorted(OTHER))})(?![\w/.])")
 _KERAS = re.compile(r" ?/ ?\d{1,15} (?:\[[=>.]|\u2501)")
 _COUNTED = re.compile(r" ?/ ?\d{1,15} (?:batches|steps|iterations|iters)\b")
+_TRAINING = (("train",), ("training",))
+# `Train Epoch: 1 [640/60000 (1%)]`, as PyTorch's example for MNIST prints it, and what it became.
+_OF_SAMPLES = re.compile(r"\bepoch: ?\d{1,9} \[ *\d{1,15}/\d{1,15} \( *[\d.]{1,9}%\)\]")
 _IN_MIB = 1000  # a smaller memory without a unit may be in GiB
 BAR = "%|"
+_ETA = re.compile(r"\beta\b")
+_VAGUE = (("time",), ("seconds",))
+_BEHIND_HEAD = " :])/0123456789=-*"  # `[epoch=2][batch=10/200]:`, whose values are below it
 _MOST_EPOCHS = 1000  # that are remembered
 _MOST_LINES = 60  # that go on with one step
 _SPEEDS = ("seconds", "samples", "tokens", "elapsed")
+# Programs that print one of these beside a `time` mean that of a step.
+_BESIDE = ("data_seconds", "printed", "samples", "tokens")
 _RANK = re.compile(rb" *(\d{1,7}): ")  # srun --label
 _COLOURS = re.compile(rb"\x1b\[[0-9;]*m")
 _CONVERTED = ("printed_mfu", "printed_hfu", "memory_gib")  # by more than a factor
@@ -50,14 +58,14 @@ class Epochs:
 
     def __init__(self) -> None:
         self._before: dict[int, int] = {}  # epoch -> steps before it
-        self._epoch = 0
+        self._epoch: int | None = None
         self._step = self._gap = 0  # the last one in the log, and its distance to the one before
 
     def step(self, epoch: int, step: int, length: int) -> int:
         """`length`: of an epoch, 0 if the line does not say it."""
         if epoch not in self._before:
-            before = self._before.get(self._epoch, 0)
-            if step <= self._step and epoch > self._epoch:
+            before = self._before.get(self._epoch, 0) if self._epoch is not None else 0
+            if self._epoch is not None and step <= self._step and epoch > self._epoch:
                 own = length * (epoch - self._epoch) if length else self._step + self._gap - step
                 before += own
             self._before[epoch] = before
@@ -75,6 +83,10 @@ class Place(NamedTuple):
     number: int
     unit: str
     field: Field
+
+    def of_line(self) -> Place:
+        """The same number, of which it is unknown how many steps it is of."""
+        return self._replace(field=self.field._replace(meaning="line_seconds"))
 
 
 class Found(NamedTuple):
@@ -99,7 +111,10 @@ class Found(NamedTuple):
 
 def find(line: str, numbers: Sequence[Number], dialect: Dialect) -> Found:
     """What a line in small letters says."""
-    fields = [field_of(one.name, one.unit, dialect) for one in numbers]
+    # `25012/24123 tok/s` are two rates, of which neither is meant.
+    fields = [
+        None if one.total and one.unit else field_of(one.name, one.unit, dialect) for one in numbers
+    ]
     known = [(place, field) for place, field in enumerate(fields) if field]
     epoch = next(
         (n for n, field in known if field.meaning == "epoch" and _is_whole(numbers[n])), -1
@@ -115,7 +130,7 @@ def find(line: str, numbers: Sequence[Number], dialect: Dialect) -> Found:
     is_of_epoch = step >= 0 and numbers[step].name[-1:] == ("batch",) and numbers[step].total > 0
     if step < 0:
         epoch, step = _in_brackets(numbers, epoch, line)
-        is_of_epoch = step >= 0
+        is_of_epoch = step >= 0 and epoch >= 0
     length_at = next((place for place, field in known if field.meaning == "length"), -1)
     other_steps = {
         numbers[place].text for _, place in steps if numbers[place].text != numbers[step].text
@@ -135,7 +150,12 @@ def find(line: str, numbers: Sequence[Number], dialect: Dialect) -> Found:
         rank = field.rank, place < step
         if key not in ranks or rank < ranks[key]:
             ranks[key], best[key] = rank, Place(place, numbers[place].unit, field)
-    values = tuple(one for one in best.values() if not one.field.is_other)
+    is_of_step = _ETA.search(line) or any(name.startswith(_BESIDE) for name, _ in best)
+    values = tuple(
+        one if is_of_step or not _is_vague(numbers, one) else one.of_line()
+        for one in best.values()
+        if not one.field.is_other
+    )
     return Found(
         step,
         epoch,
@@ -150,8 +170,17 @@ def find(line: str, numbers: Sequence[Number], dialect: Dialect) -> Found:
     )
 
 
+def _is_vague(numbers: Sequence[Number], place: Place) -> bool:
+    """Whether a number is just called a time, and no mean stands behind it in parentheses."""
+    if place.field.meaning != "seconds" or numbers[place.number].name not in _VAGUE:
+        return False
+    behind = numbers[place.number + 1 : place.number + 2]
+    return not any(one.bracket == "(" and not one.name for one in behind)
+
+
 def _is_whole(number: Number) -> bool:
-    return number.text.replace(",", "").isdecimal() and len(number.text) <= 15
+    """`1,024`, and `9.0` as bars print it."""
+    return number.text.replace(",", "").removesuffix(".0").isdecimal() and len(number.text) <= 15
 
 
 def _is_counted(number: Number, is_certain: bool) -> bool:
@@ -162,18 +191,23 @@ def _is_counted(number: Number, is_certain: bool) -> bool:
 def _in_brackets(numbers: Sequence[Number], epoch: int, line: str) -> tuple[int, int]:
     """Places of epoch and step that have no names.
 
-    As in `Epoch: [0][  10/5005]`, `Train: 0 [  50/1251 (  4%)]`, `200/ 2983 batches`, and in Keras'
-    `100/938 [====>`.
+    As in `Epoch: [0][  10/5005]`, `Train: [0/300][10/1251]`, `Train: 0 [  50/1251 (  4%)]`,
+    `Training  [  10/1250]`, `200/ 2983 batches`, and in Keras' `100/938 [====>`.
     """
     for place, one in enumerate(numbers):
-        if not one.total or one.name or not _is_whole(one):
+        if not one.total or not _is_whole(one):
             continue
-        before = place - 1
-        of_epoch = before >= 0 and (before == epoch or numbers[before].name == ("train",))
-        if one.bracket == "[" and of_epoch and _is_whole(numbers[before]):
-            return before, place
+        before, behind = place - 1, numbers[place + 1 : place + 2]
+        if one.bracket == "[":
+            is_behind = before >= 0 and not one.name and _is_whole(numbers[before])
+            if is_behind and (before == epoch or numbers[before].name[-1:] in _TRAINING):
+                return before, place
+            is_epoch = any(other.bracket == "[" and other.total for other in behind)
+            if one.name[-1:] in _TRAINING and not is_epoch:
+                return epoch, place
         is_first = before < 0 and not line[: one.start].strip()
-        if (is_first and _KERAS.match(line, one.end)) or _COUNTED.match(line, one.end):
+        is_keras = is_first and _KERAS.match(line, one.end)
+        if not one.name and (is_keras or _COUNTED.match(line, one.end)):
             return epoch, place
     return epoch, -1
 
@@ -183,7 +217,7 @@ class General:
 
     hints: tuple[str, ...] = (
         *("step", "Step", "STEP", "iter", "Iter", "poch", "loss", "Loss", "LOSS"),
-        *("/s", "per_s", "atch", "update", "lr"),
+        *("/s", "per_s", "atch", "update", "lr", "TPS"),
     )
 
     def __init__(self) -> None:
@@ -194,6 +228,7 @@ class General:
         self._epoch_above: dict[int | None, int] = {}
         self._above: dict[int | None, tuple[int, int]] = {}  # rank -> step, and lines since then
         self._above_is_used = False
+        self._lines: Counter[int | None] = Counter()  # of samples
         self._templates: Templates[Found] = Templates()
 
     @property
@@ -237,6 +272,9 @@ class General:
         numbers, stamp = numbers_of(line)
         found = find(line, numbers, self._dialect)
         texts = [one.text for one in numbers]
+        if found.is_of_epoch and _OF_SAMPLES.search(line):
+            yield from self._counted(_values(found.values, texts), rank)
+            return
         if found.step < 0:
             if found.epoch >= 0 and not found.values:
                 self._epoch_above[rank] = int(texts[found.epoch].replace(",", ""))
@@ -249,8 +287,8 @@ class General:
             self._above.pop(rank, None)
             return
         values = _values(found.values, texts)
-        is_step = found.is_timed or "loss" in values or "time" in values
-        if is_step or line.startswith("["):
+        is_step = found.is_timed or "loss" in values or "line_seconds" in values
+        if is_step or not line[numbers[-1].end :].strip(_BEHIND_HEAD):
             self._above[rank] = number, 0
         else:
             self._above.pop(rank, None)
@@ -273,6 +311,16 @@ class General:
             if len(plain) == len(found.values):
                 found = found._replace(plain=plain)
             self._templates.learn(line, spans, stamp, found)
+
+    def _counted(self, values: dict[Quantity, float], rank: int | None) -> Iterable[Window | Event]:
+        """A line that counts samples, of which a step has an unknown number."""
+        values.pop("elapsed", None)
+        if not values:
+            return
+        if not self._lines:
+            yield Event("lines")
+        self._lines[rank] += 1
+        yield Window(self._lines[rank], values, None, rank)
 
     def _step_of(self, found: Found, texts: Sequence[str], rank: int | None) -> int:
         """The step since the start of the training."""
@@ -300,7 +348,7 @@ class General:
 
 
 def _whole(text: str) -> int:
-    return int(text.replace(",", "")) if text else 0
+    return int(text.replace(",", "").removesuffix(".0")) if text else 0
 
 
 def _values(places: Iterable[Place], texts: Sequence[str]) -> dict[Quantity, float]:
