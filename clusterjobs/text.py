@@ -213,6 +213,8 @@ def expanding(value: Value, default: str | None = None, *, may_be_unset: bool = 
         return variable(name, required=required, default=default)
 
     def parts(literal: str) -> Value:
+        if "$" not in literal:
+            return literal
         pieces: list[Value] = []
         position = 0
         for found in NODE_VARIABLE.finditer(literal):

@@ -5,13 +5,18 @@ Quoting is enforced, and a site's templates come first.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import os
 import pathlib
 import re
+import sys
 from collections.abc import Callable, Iterable, MutableMapping
+from importlib.util import cache_from_source
 from typing import Any
 
 import jinja2
+from jinja2.bccache import Bucket
 
 from clusterjobs import resources
 from clusterjobs.errors import InputError, Problem, in_order, one_problem
@@ -30,12 +35,73 @@ from clusterjobs.script.site.templates import (
 )
 
 
+class _ByteCode(jinja2.BytecodeCache):
+    """Keeps compiled templates where Python keeps compiled modules: in `__pycache__`.
+
+    Compiling them takes as long as all other rendering. They are trusted as far as the modules:
+    who can write to that folder can change the program too.
+    """
+
+    def __init__(self) -> None:
+        self._installed = pathlib.Path(jinja2.__file__).stat().st_mtime_ns
+
+    def get_bucket(
+        self, environment: jinja2.Environment, name: str, filename: str | None, source: str
+    ) -> Bucket:
+        """What is kept of this name, if the same Jinja made it from the same text and file."""
+        path = cache_from_source(str(resources.templates_dir() / name.replace("/", ".")))
+        made_from = f"{self._installed}\n{filename}\n{source}"
+        bucket = Bucket(environment, path, self.get_source_checksum(made_from))
+        self.load_bytecode(bucket)
+        return bucket
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        with contextlib.suppress(OSError):
+            bucket.bytecode_from_string(pathlib.Path(bucket.key).read_bytes())
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        if sys.dont_write_bytecode:
+            return
+        path = pathlib.Path(bucket.key)
+        unfinished = path.with_suffix(f".{os.getpid()}")
+        with contextlib.suppress(OSError):  # the next render compiles the template again
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                unfinished.write_bytes(bucket.bytecode_to_string())
+                unfinished.replace(path)
+            finally:
+                unfinished.unlink(missing_ok=True)
+
+
+class _Loader(jinja2.BaseLoader):
+    """A site's template, or else the packaged one; `packaged/NAME` is always the packaged one.
+
+    `texts`: the packaged ones that were loaded.
+    """
+
+    def __init__(self, site: SiteTemplates, packaged: jinja2.BaseLoader) -> None:
+        self._overrides = site.overrides()
+        self._packaged = packaged
+        self.texts: dict[str, str] = {}
+
+    def get_source(
+        self, environment: jinja2.Environment, template: str
+    ) -> tuple[str, str | None, Callable[[], bool] | None]:
+        if found := self._overrides.get(template):
+            return found.text, found.file, None
+        name = template.removeprefix(PACKAGED)
+        text, file, is_current = self._packaged.get_source(environment, name)
+        self.texts[name] = text
+        return text, file, is_current
+
+
 class TemplateEnvironment(jinja2.Environment):
     """Records which templates a render uses: some are included only under a condition."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self, loader: _Loader, **options: Any) -> None:
+        super().__init__(loader=loader, **options)
         self.used: set[str] = set()
+        self._texts = loader.texts
         self._loaded: dict[str, jinja2.Template] = {}
 
     def get_template(self, name: Any, *more: Any, **options: Any) -> jinja2.Template:
@@ -43,6 +109,11 @@ class TemplateEnvironment(jinja2.Environment):
         if name not in self._loaded:  # Jinja's own cache is slower than the rest of an include
             self._loaded[name] = super().get_template(name, *more, **options)
         return self._loaded[name]
+
+    def texts(self, templates: Iterable[str]) -> dict[str, str]:
+        """The texts of packaged templates that were used, sorted by name."""
+        names = sorted(name.removeprefix(PACKAGED) for name in templates)
+        return {name: self._texts[name] for name in names}
 
     def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
         """Without Jinja's own: no template uses them, and each include would copy them."""
@@ -67,28 +138,14 @@ def template_environment(
     """`further` is a folder with the templates of another package."""
     folders = [resources.templates_dir(), *([further] if further else [])]
     return TemplateEnvironment(
-        loader=_Loader(site, jinja2.FileSystemLoader(folders)),
+        _Loader(site, jinja2.FileSystemLoader(folders)),
+        bytecode_cache=_ByteCode(),
         finalize=shell.finalize,
         undefined=jinja2.StrictUndefined,
         autoescape=False,
         auto_reload=False,  # else each render would check every template on the disk
         **SYNTAX,
     )
-
-
-class _Loader(jinja2.BaseLoader):
-    """A site's template, or else the packaged one; `packaged/NAME` is always the packaged one."""
-
-    def __init__(self, site: SiteTemplates, packaged: jinja2.BaseLoader) -> None:
-        self._overrides = site.overrides()
-        self._packaged = packaged
-
-    def get_source(
-        self, environment: jinja2.Environment, template: str
-    ) -> tuple[str, str | None, Callable[[], bool] | None]:
-        if found := self._overrides.get(template):
-            return found.text, found.file, None
-        return self._packaged.get_source(environment, template.removeprefix(PACKAGED))
 
 
 # ---------------------------------------------------------- rendering with a site's templates

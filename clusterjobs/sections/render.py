@@ -5,17 +5,14 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import pathlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from clusterjobs import resources
 from clusterjobs.frameworks.base import ConfigFile
 from clusterjobs.script.environment import template_environment
 from clusterjobs.script.site.templates import (
     NO_SITE,
-    PACKAGED,
     SiteFile,
     SiteTemplates,
     site_context,
@@ -109,10 +106,13 @@ def _value(value: Any) -> str:
 
 
 class Script(NamedTuple):
-    """The text of job.sh, the templates that it was made from, and the site's files among them."""
+    """The text of job.sh, the templates that it was made from, and the site's files among them.
+
+    `templates`: name -> text, of the packaged ones and those of the launcher's package.
+    """
 
     text: str
-    templates: tuple[str, ...]
+    templates: Mapping[str, str]
     site_files: tuple[SiteFile, ...]
 
 
@@ -127,14 +127,13 @@ def render_script(plan: Plan, inputs: Inputs, table: PointTable | None = None) -
     context = template_context(plan, inputs, table)
     if not site.files:
         text = environment.get_template("job.sh.j2").render(context)
-        return Script(text, tuple(sorted(environment.used)), ())
+        return Script(text, environment.texts(environment.used), ())
     from clusterjobs.script.environment import render_with_site  # only for a site with templates
 
     text = render_with_site(environment, context, site, (further,) if further else ())
     own = site.used(environment.used)
-    packaged = environment.used.difference(site.overrides())
-    names = {name.removeprefix(PACKAGED) for name in packaged}
-    return Script(with_used_files(text, own), tuple(sorted(names)), own)
+    packaged = environment.texts(environment.used.difference(site.overrides()))
+    return Script(with_used_files(text, own), packaged, own)
 
 
 def template_context(plan: Plan, inputs: Inputs, table: PointTable | None = None) -> dict[str, Any]:
@@ -168,9 +167,8 @@ def joined_outputs(
     files = {name: script.text for name, (_, script) in scripts.items()} | {**further}
     templates: dict[str, str] = {}
     site_files: dict[SiteFile, None] = {}
-    for plan, script in scripts.values():
-        texts = _template_texts(plan.launch.launcher.template_folder)
-        templates |= {name: texts[name] for name in script.templates}
+    for _, script in scripts.values():
+        templates |= script.templates
         site_files |= dict.fromkeys(script.site_files)
     files |= _same_configs([plan for plan, _ in scripts.values()])
     return {**files, MANIFEST: _manifest(files, templates, tuple(site_files), inputs)}
@@ -186,11 +184,6 @@ def _same_configs(plans: Sequence[Plan]) -> Iterator[tuple[str, str]]:
         text = next(iter(files)).text
         if len(files) == 1 and isinstance(text, str):
             yield name, text
-
-
-def _template_texts(further: pathlib.Path | None) -> dict[str, str]:
-    own = resources.template_texts(further) if further else {}
-    return {**own, **resources.template_texts()}
 
 
 def _manifest(
