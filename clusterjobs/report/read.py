@@ -25,7 +25,7 @@ from clusterjobs.report.exports import run_data
 from clusterjobs.report.logs.formats import Format, all_formats
 from clusterjobs.report.logs.formats.own_pattern import OwnPattern
 from clusterjobs.report.logs.log import read_log
-from clusterjobs.report.logs.metric_files import read_metrics
+from clusterjobs.report.logs.metric_files import metric_files, read_metric_file
 from clusterjobs.report.logs.records import Event, Log, Window
 from clusterjobs.report.make_run import make_run
 from clusterjobs.report.run import Job, RecordedAttempt, Run
@@ -253,7 +253,6 @@ def _price(found: Training, planned: Planned) -> HourlyPrice | None:
 
 
 _BLOCK = 4 << 20
-_METRIC_FILES, _LARGEST = (".csv", ".json"), 256 << 20
 _GZIP = b"\x1f\x8b"
 
 
@@ -262,13 +261,14 @@ def read_target(target: Target, specs: Specs, progress: Callable[[int], None]) -
 
     `progress` gets the bytes that were read so far.
     """
-    log, path = None, target.log
-    is_small_file = path and path.is_file() and path.stat().st_size <= _LARGEST
-    if path and path.suffix in _METRIC_FILES and is_small_file:
-        log = read_metrics(path.read_text(encoding="utf-8", errors="replace"))
+    log = read_metric_file(target.log) if target.log else None
     if log is None:
         blocks = _counted(blocks_of(target.log), progress)
         log = read_log(blocks, specs.formats(target.spec))
+    if not log.format and target.folder:
+        # The log has no step; files that the program wrote into the job's folder may have.
+        found = (read_metric_file(one) for one in reversed(metric_files(target.folder)))
+        log = next((one for one in found if one and one.records), log)
     return make_run(log, job_of(target, specs)), log
 
 

@@ -14,6 +14,7 @@ from clusterjobs.console import say_on_stderr
 from clusterjobs.errors import InputError, one_problem
 from clusterjobs.plugins import named_here
 from clusterjobs.report.compare import first_names
+from clusterjobs.report.logs.metric_files import metric_files
 from clusterjobs.runs.find_specs import find_specs
 from clusterjobs.runs.jobs.find import spec_jobs
 from clusterjobs.runs.jobs.folders import digest_of, job_folders, point_folders, point_jobs
@@ -125,7 +126,7 @@ def _chosen(jobs: Sequence[pathlib.Path], ids: Sequence[str]) -> Sequence[pathli
 
 
 def _of_path(path: pathlib.Path) -> Iterator[Target]:
-    """A log, the folder of a job, or a folder of jobs."""
+    """A log, the folder of a job, a folder of jobs, or a folder with files of metrics."""
     if not path.is_dir():
         in_folder = path.name == _LOG and (path.parent / "plan.json").is_file()
         yield Target(path, path.parent.absolute() if in_folder else None)
@@ -133,12 +134,14 @@ def _of_path(path: pathlib.Path) -> Iterator[Target]:
         yield Target(path / _LOG, path.absolute())
     else:
         jobs = [one.path for one in job_folders(path) if (one.path / _LOG).exists()]
-        if not jobs:
+        yield from (Target(job / _LOG, job) for job in jobs)
+        metrics = [] if jobs else metric_files(path)
+        yield from map(Target, metrics)
+        if not jobs and not metrics:
             raise one_problem(
-                f"{path} has no logs of jobs",
+                f"{path} has no logs of jobs, and no metrics.csv or event files",
                 hint="name a spec, a log, the folder of a job, or a `logs` folder",
             )
-        yield from (Target(job / _LOG, job) for job in jobs)
 
 
 def _of_job(job_id: str) -> Target:

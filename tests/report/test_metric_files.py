@@ -10,21 +10,21 @@ import pathlib
 import pytest
 from own_numbers import LOGS, recorded_steps
 
-from clusterjobs.report.logs.metric_files import read_metrics
+from clusterjobs.report.logs.metric_files import read_metric_file
 from clusterjobs.report.logs.records import Event, Window
 
 EVERY, WINDOW = 5, 10  # steps between two rows; steps of ThroughputMonitor's average
 
 
-def windows(text: str) -> list[Window]:
-    log = read_metrics(text)
+def windows(path: pathlib.Path) -> list[Window]:
+    log = read_metric_file(path)
     assert log
     return [one for one in log.records if isinstance(one, Window)]
 
 
 def test_lightnings_metrics_are_those_of_the_program() -> None:
     own = {row["step"]: row for row in recorded_steps("lightning_tqdm")}
-    found = windows((LOGS / "lightning_tqdm.csv").read_text())
+    found = windows(LOGS / "lightning_tqdm.csv")
     assert [one.step for one in found] == list(range(EVERY, len(own) + 1, EVERY))
     for window in found:
         assert window.values["loss"] == pytest.approx(own[window.step]["loss"], rel=1e-5)
@@ -65,8 +65,10 @@ def test_the_trainers_state_has_its_steps(clusterjobs, tmp_path: pathlib.Path) -
     assert run["series"]["validation_loss"] == [[500, 2.4]]
 
 
-def test_a_validation_alone_is_no_step() -> None:
-    log = read_metrics("epoch,step,val_loss,train_loss\n0,9,,2.0\n0,19,1.5,\n")
+def test_a_validation_alone_is_no_step(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "metrics.csv"
+    file.write_text("epoch,step,val_loss,train_loss\n0,9,,2.0\n0,19,1.5,\n")
+    log = read_metric_file(file)
     assert log
     assert [type(one) for one in log.records] == [Window, Event]
     assert log.records[1].step == 20
@@ -96,7 +98,80 @@ def test_damaged_files_are_no_failure(clusterjobs, tmp_path: pathlib.Path, text:
         (tmp_path / name).write_text(text)
         done = clusterjobs("report", tmp_path / name)
         assert done.code == 0, done.err
-    log = read_metrics(text)
-    steps = [one.step or 0 for one in (log.records if log else ())]
-    assert all(before <= after for before, after in itertools.pairwise(steps))
-    assert all(math.isfinite(step) for step in steps)
+        log = read_metric_file(tmp_path / name)
+        steps = [one.step or 0 for one in (log.records if log else ())]
+        assert all(before <= after for before, after in itertools.pairwise(steps))
+        assert all(math.isfinite(step) for step in steps)
+
+
+def write_events(folder: pathlib.Path, name: str, steps: range, start: float = 1e9) -> None:
+    """A step takes 0.25 s."""
+    pytest.importorskip("tensorboard")
+    from tensorboard.compat.proto.event_pb2 import Event as Written
+    from tensorboard.summary.writer.record_writer import RecordWriter
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"events.out.tfevents.{name}").open("wb") as file:
+        writer = RecordWriter(file)
+        writer.write(Written(wall_time=start, file_version="brain.Event:2").SerializeToString())
+        for step in steps:
+            event = Written(step=step, wall_time=start + 0.25 * step)
+            for tag, value in (
+                *(("train/loss", 9 - step / 100), ("train/lr", 0.001), ("val_loss", 8.5)),
+                *(("samples_per_sec", 128.0), ("epoch_loss", 99.0), ("weights/mean", 7.0)),
+            ):
+                event.summary.value.add(tag=tag, simple_value=value)
+            writer.write(event.SerializeToString())
+
+
+def test_event_files_of_a_folder_are_one_run(clusterjobs, tmp_path: pathlib.Path) -> None:
+    """The second file is of a restart from step 100: its steps count."""
+    write_events(tmp_path / "runs" / "a", "1.host.1", range(10, 151, 10))
+    write_events(tmp_path / "runs" / "a", "2.host.2", range(110, 301, 10), start=1e9 + 500)
+    done = clusterjobs("report", tmp_path, "--json")
+    assert done.code == 0, done.err
+    (run,) = json.loads(done.out)["runs"]
+    assert (run["framework"], run["steps"]) == ("tensorboard", 300)
+    assert run["step_seconds"] == pytest.approx(0.25)
+    assert run["samples_per_second"] == 128
+    assert run["series"]["loss"][-1] == [300, pytest.approx(6)]
+    assert run["series"]["validation_loss"][-1] == [300, 8.5]
+
+
+def test_a_damaged_event_file_is_read_up_to_the_damage(clusterjobs, tmp_path: pathlib.Path) -> None:
+    write_events(tmp_path, "1", range(10, 151, 10))
+    file = tmp_path / "events.out.tfevents.1"
+    file.write_bytes(file.read_bytes()[:-40])
+    done = clusterjobs("report", file, "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["runs"][0]["steps"] == 140
+    file.write_bytes(b"\xff" * 4000)
+    assert clusterjobs("report", file).code == 0
+
+
+def test_a_job_whose_log_has_no_steps_is_read_from_its_metrics(
+    clusterjobs, tmp_path: pathlib.Path
+) -> None:
+    job = tmp_path / "logs" / "7"
+    (job / "lightning_logs" / "version_0").mkdir(parents=True)
+    (job / "job.log").write_text("the program prints nothing\n")
+    (job / "lightning_logs" / "version_0" / "metrics.csv").write_text(
+        "epoch,step,train_loss\n" + "".join(f"0,{step},{9 - step}\n" for step in range(6))
+    )
+    (run,) = json.loads(clusterjobs("report", job, "--json").out)["runs"]
+    assert (run["framework"], run["steps"]) == ("lightning", 6)
+
+
+def test_columns_are_known_by_their_names(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "metrics.csv"
+    file.write_text(
+        "step,train/loss,step_time_ms,tokens_per_sec,val/loss,other\n5,2.5,500,64,3,1\n"
+    )
+    (only,) = windows(file)
+    assert only.step == 5
+    assert only.values == {
+        "loss": 2.5,
+        "seconds": 0.5,
+        "tokens_per_second": 64,
+        "validation_loss": 3,
+    }
