@@ -17,11 +17,11 @@ from clusterjobs.spec.known_references import (
     point_value,
     role_address,
 )
-from clusterjobs.spec.model import SpecModel, TopLevelKeys, keys_below
+from clusterjobs.spec.model import SpecModel, TopLevelKeys, is_expanded_by_node, keys_below
 from clusterjobs.spec.need_references import KEY as NEEDS
 from clusterjobs.spec.need_references import NeededValues, NeedReader, needed_value, no_needs
 from clusterjobs.spec.references import BadReferenceError, Expanded, expand, look_up, names_in
-from clusterjobs.text import DerivedValue, Text, Value, variable
+from clusterjobs.text import DerivedValue, Text, Value, expanding, variable, variable_names
 from clusterjobs.yaml.document import Path, dotted, look_at
 
 _MAX_REFERENCES = 50
@@ -45,9 +45,15 @@ def expand_references(
     def read(spec: str, index: int) -> NeededValues:
         return read_need(spec, source.locate((NEEDS, index)))
 
-    values, literal = _Values(data, read), _Values(data, read, literal=True)
-    if options and issubclass(options, TopLevelKeys) and options.writes_files:
-        values = literal
+    models = (Experiment, options) if options else (Experiment,)
+
+    def expanded_by_node(path: Path) -> bool:
+        return any(is_expanded_by_node(model, path) for model in models)
+
+    writes_files = bool(options and issubclass(options, TopLevelKeys) and options.writes_files)
+    as_written = _Values(data, read, writes_files)
+    values = _Values(data, read, writes_files, expanded_by_node)
+    literal = _Values(data, read, True, expanded_by_node)
 
     def walk(value: Any, path: Path) -> Any:
         if path in keys and keys[path].references == "none":
@@ -61,8 +67,9 @@ def expand_references(
         known = keys.get(path[:1])
         in_file = known is not None and known.writes_file
         try:
-            found = expand(value, (literal if in_file else values).find)
-            check_place(path, found, lambda name: values.way(value, name))
+            own = literal if in_file else as_written if expanded_by_node(path) else values
+            found = expand(value, own.find)
+            check_place(path, found, lambda name: own.way(value, name))
             return found
         except BadReferenceError as error:
             where = source.locate(path)
@@ -93,6 +100,8 @@ class _Values:
 
     `literal`: a point's values themselves, and not the script's variables.
     `read_need` reads the values of a need, by its file and its place in the list.
+    `expanded_by_node`: whether the node expands the text at a path. Such a value is what it is
+    on the node, for a place where nothing is expanded; without the function, as it is written.
     """
 
     def __init__(
@@ -100,8 +109,10 @@ class _Values:
         data: Mapping[str, Any],
         read_need: Callable[[str, int], NeededValues] | None = None,
         literal: bool = False,
+        expanded_by_node: Callable[[Path], bool] = lambda _path: False,
     ) -> None:
         self._data, self._read_need, self._literal = data, read_need, literal
+        self._expanded_by_node = expanded_by_node
         self._open: list[str] = []
         self._known: dict[str, Expanded] = {}  # else values with two references each: 2^n look-ups
 
@@ -143,10 +154,20 @@ class _Values:
             self._open.append(name)
             try:
                 found = self._written_or_derived(name)
-                self._known[name] = expand(found, self.find) if isinstance(found, str) else found
+                if isinstance(found, str):
+                    found = expand(found, self.find)
+                self._known[name] = self._on_node(name, found)
             finally:
                 self._open.pop()
         return self._known[name]
+
+    def _on_node(self, name: str, found: Expanded) -> Expanded:
+        key, _, variable_name = name.partition(".")
+        if not (isinstance(found, (str, Text)) and self._expanded_by_node(tuple(name.split(".")))):
+            return found
+        expanded = expanding(found, may_be_unset=key == "env")
+        extends_itself = key == "env" and variable_name in variable_names(expanded)
+        return variable(variable_name) if extends_itself else expanded
 
     def _of_a_need(self, name: str) -> Expanded:
         if self._read_need is None:

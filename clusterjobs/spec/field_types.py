@@ -24,7 +24,7 @@ from pydantic import (
 )
 
 from clusterjobs.slurm.options import is_slurm_time, seconds_of
-from clusterjobs.spec.model import TEXT, Also
+from clusterjobs.spec.model import TEXT, Also, ExpandedByNode
 from clusterjobs.spec.references import as_text
 from clusterjobs.spec.reserved_names import environment_name, parameter_name
 from clusterjobs.text import Text, Value, expanding, literals, show, split_text
@@ -275,13 +275,13 @@ def queue(value: Any) -> str:
 
 
 AnyText = Annotated[Value, PlainValidator(scalar_text)]
-ExpandableText = Annotated[Value, PlainValidator(expandable_text)]
+ExpandableText = Annotated[Value, PlainValidator(expandable_text), ExpandedByNode()]
 LiteralText = Annotated[str, BeforeValidator(literal_text)]
 Plain = Annotated[str, BeforeValidator(plain)]
 Queue = Annotated[str, BeforeValidator(queue)]
-Path = Annotated[Value, PlainValidator(path)]
-SearchPath = Annotated[Value, PlainValidator(search_path)]
-Venv = Annotated[Value, PlainValidator(venv)]
+Path = Annotated[Value, PlainValidator(path), ExpandedByNode()]
+SearchPath = Annotated[Value, PlainValidator(search_path), ExpandedByNode()]
+Venv = Annotated[Value, PlainValidator(venv), ExpandedByNode()]
 Interface = Annotated[str, BeforeValidator(interface)]
 Flag = Annotated[bool, BeforeValidator(flag)]
 PackageName = Annotated[str, AfterValidator(package_name)]

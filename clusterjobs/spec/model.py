@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple
+from types import MappingProxyType, UnionType
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict
 
@@ -73,6 +73,10 @@ class Also:
         self.forms = forms
 
 
+class ExpandedByNode:
+    """Marks the type of a text in which the node expands `${NAME}` and a leading `~`."""
+
+
 TEXT: dict[str, Any] = {"type": ["string", "number"]}  # scalar_text() reads numbers as written
 FLAG: dict[str, Any] = {"type": "boolean"}
 NULL: dict[str, Any] = {"type": "null"}
@@ -114,6 +118,33 @@ def known_keys(model: type[SpecModel]) -> Mapping[str, Key | None]:
         field.alias or name: next((one for one in field.metadata if isinstance(one, Key)), None)
         for name, field in model.model_fields.items()
     }
+
+
+def is_expanded_by_node(model: type[SpecModel], path: Path) -> bool:
+    """True if the node expands `${NAME}` in the text at `path` of a spec."""
+    places: list[Any] = [model]
+    for step in path:
+        places = [inner for place in places for inner in _types_inside(place, step)]
+    return any(isinstance(part, ExpandedByNode) for place in places for part in _parts(place))
+
+
+def _types_inside(annotation: Any, step: str | int) -> Iterator[Any]:
+    """The types, and their metadata, of what is at `step` in a mapping or a list of this type."""
+    for part in _parts(annotation):
+        if isinstance(part, type) and issubclass(part, SpecModel):
+            for name, field in part.model_fields.items():
+                if step == (field.alias or name):
+                    yield from (field.annotation, *field.metadata)
+        elif get_origin(part) in (dict, tuple, list):
+            yield get_args(part)[1 if get_origin(part) is dict else 0]
+
+
+def _parts(annotation: Any) -> Iterator[Any]:
+    """The members of unions and the metadata of annotated types in a type."""
+    yield annotation
+    if get_origin(annotation) in (Annotated, Union, UnionType):
+        for inner in (*get_args(annotation), *getattr(annotation, "__metadata__", ())):
+            yield from _parts(inner)
 
 
 def models_in(annotation: Any) -> Iterator[type[SpecModel]]:

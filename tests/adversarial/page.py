@@ -70,7 +70,9 @@ def put(spec: dict[str, Any], case: Case, folder: str, number: int) -> None:
         spec[place] = in_folder
     elif place == "checkpoints":
         spec[place] = {"path": in_folder}
-    elif place in ("script", "name", "queue", "cluster"):
+    elif place == "script":
+        spec[place] = literal_path(value)
+    elif place in ("name", "queue", "cluster"):
         spec[place] = literal(value)
     elif place == "venv":
         spec["software"] = {"venv": in_folder}

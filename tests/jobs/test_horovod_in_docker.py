@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.frameworks]
 HERE = pathlib.Path(__file__).parent
 SECRET = "horovod-secret-77d1e3"
 HOSTILE = 'it\'s $(touch /fsx/never) "here"; `touch /fsx/never`'
+WRITTEN = HOSTILE.replace("$", "$$")  # as a spec has a dollar that is one
 RECORD = """
 import json, os, pathlib, sys
 place = pathlib.Path(sys.argv[1])
@@ -59,8 +60,8 @@ def test_ranks_of_horovodrun_find_what_the_container_has(jobs, prepared) -> None
         *(jobs, prepared, name),
         script=os.fspath(script),
         args=[f"/fsx/records/{name}", "--title", HOSTILE],
-        workdir=os.fspath(folder),
-        env={"NOTE": HOSTILE},
+        workdir=os.fspath(folder).replace("$", "$$"),
+        env={"NOTE": WRITTEN},
         secrets=["A_KEY"],
     )
     ended = jobs.run(spec, A_KEY=SECRET)
@@ -90,7 +91,7 @@ def test_horovod_trains_in_containers(jobs, prepared) -> None:  # noqa: F811
         script=os.fspath(HERE / "train_horovod.py"),
         args={"save": "/fsx/hvd-trains"},
         horovod={"interface": "eth0"},
-        logs="/fsx/it's $(touch never)",
+        logs="/fsx/it's $$(touch never)",
     )
     ended = jobs.run(spec)
     log = (shared / "it's $(touch never)" / ended.job_id / "job.log").read_text()

@@ -26,7 +26,7 @@ def hvd_spec(jobs, prepared: Prepared, name: str, **keys: Any) -> dict[str, Any]
         "script": str(SCRIPT),
         "software": {"venv": str(prepared.venv)},
         "args": {"save": f"/fsx/{name}"},
-        "env": {"NOTE": 'it\'s $(touch /fsx/never) "here"'},
+        "env": {"NOTE": 'it\'s $$(touch /fsx/never) "here"'},
     }
     return jobs.spec(name, **{**own, **keys})
 

@@ -18,6 +18,7 @@ printf '{"how": "%s", "task": %s}' "$2" "$SLURM_ARRAY_TASK_ID" > "$CLUSTERJOBS_R
 [[ $2 != fails* ]] || exit 3
 """
 VALUES = ["fails 1", "fails 2", "it's $(date)", "last"]
+WRITTEN = [value.replace("$", "$$") for value in VALUES]  # as a spec has a dollar that is one
 
 
 def results(folder: pathlib.Path) -> dict[str, Any]:
@@ -34,7 +35,7 @@ def test_the_tasks_after_too_many_failures_are_held_until_they_are_released(jobs
         framework="command",
         command=["bash", "-c", TASK, "task", "{{ job.id }}", "{{ env.HOW }}"],
         env={"HOW": ""},
-        sweep={"grid": {"env.HOW": VALUES}, "max_running": 1, "max_failed": 2},
+        sweep={"grid": {"env.HOW": WRITTEN}, "max_running": 1, "max_failed": 2},
     )
     array = jobs.submit(jobs.render(spec))
     folder = jobs.lab.folder.shared("/fsx") / "logs" / "swept"

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.lab
 
 COMMAND = [sys.executable, "-c", "from clusterjobs.cli.main import main; main()", "submit"]
 VALUES = ["1", "2", "bad", "$(touch /fsx/hit)"]
+WRITTEN = [value.replace("$", "$$") for value in VALUES]  # as a spec has a dollar that is one
 
 
 class LabSweep:
@@ -46,7 +47,7 @@ class LabSweep:
             "ranks_per_node": 1,
             "env": {"VALUE": "0"},
             "logs": "/fsx/logs",
-            "sweep": {"grid": {"env.VALUE": VALUES}},
+            "sweep": {"grid": {"env.VALUE": WRITTEN}},
         }
         (self.folder / f"{name}.yaml").write_text(yaml.safe_dump(spec))
 

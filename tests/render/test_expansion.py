@@ -108,3 +108,32 @@ def test_the_table_has_every_place_and_idiom() -> None:
     assert {place for place, _, _ in cells} == set(PLACES)
     assert {idiom for _, idiom, _ in cells} == set(IDIOMS)
     assert {said for *_, said in cells} == {"expanded", "refused", "passed on", "bash"}
+
+
+REFERENCES = {
+    "a path": ({"workdir": "${MISSING:-/tmp}"}, "{{ workdir }}/x", "/tmp/x"),
+    "a variable": ({"env": {"A": "${NAME}/hub"}}, "{{ env.A }}", "value/hub"),
+    "a dollar that is one": ({"env": {"A": "$$(date)"}}, "{{ env.A }}", "$(date)"),
+    "what extends itself": ({"env": {"NAME": "a:${NAME}"}}, "{{ env.NAME }}", "a:value"),
+    "two steps": (
+        {"env": {"A": "{{ workdir }}/~"}, "workdir": "${MISSING:-/tmp}"},
+        "{{ env.A }}",
+        "/tmp/~",
+    ),
+    "an argument": ({"args": {"a": "${NAME}"}}, "{{ args.a }}", "${NAME}"),
+}
+
+
+@pytest.mark.parametrize("kind", REFERENCES)
+def test_a_reference_in_an_argument_gives_what_the_node_makes_of_the_value(
+    tmp_path: pathlib.Path, kind: str
+) -> None:
+    keys, written, arrived = REFERENCES[kind]
+    run = _run(tmp_path, command=[*PRINT, written], **keys)
+    assert f"<{arrived}>" in run.log, run.log
+
+
+def test_a_reference_in_a_path_is_expanded_once(tmp_path: pathlib.Path) -> None:
+    keys = {"command": ["true"], "env": {"A": "$$(date)/${NAME}"}}
+    run = _run(tmp_path, software={"source": ["{{ env.A }}/x"]}, **keys)
+    assert "$(date)/value/x " in run.log, run.log

@@ -117,12 +117,12 @@ def test_a_hostile_value_arrives_in_the_ranks_of_its_task(
         sweep={"grid": {"env.VALUE": [one.replace("$", "$$") for one in HOSTILE]}},
     )
     end = run(tmp_path, script, task)
-    value = HOSTILE[task].replace("$", "$$")  # a reference gives the text as it is written
+    value = HOSTILE[task]
     assert end.code == 0, end.log
     assert f"<{value}><a-{value}-b>" in end.log
     assert not (tmp_path / "owned").exists()
     record = json.loads((job_folder(tmp_path) / "plan.json").read_text())
-    assert record["point"]["values"] == {"env.VALUE": value}
+    assert record["point"]["values"] == {"env.VALUE": value.replace("$", "$$")}
     assert record["point"]["index"] == task
 
 
@@ -265,7 +265,8 @@ def test_a_sweep_without_max_failed_has_no_code_for_it() -> None:
 
 def test_a_value_in_every_place_that_may_differ_arrives(tmp_path: pathlib.Path) -> None:
     """Parameters, steps, variables: one array, and each value in its own task."""
-    value = "a  $$(touch owned) 'b'"  # a reference gives the text as it is written
+    value = "a  $(touch owned) 'b'"
+    written = value.replace("$", "$$")  # as a spec has a dollar that is one
     (script,) = scripts_of(
         command=[*PRINT, "{{ parameters.P }}"],
         env={"V": "/x", "W": "x"},
@@ -273,8 +274,8 @@ def test_a_value_in_every_place_that_may_differ_arrives(tmp_path: pathlib.Path) 
         before=[{"command": [*PRINT, "before {{ env.V }}"]}, ["fail", "now"]],
         sweep={
             "zip": {
-                "env.V": [f"{tmp_path}/a", f"{tmp_path}/{value}", f"{tmp_path}/c"],
-                "env.W": ["p 1", value, "p\n3"],
+                "env.V": [f"{tmp_path}/a", f"{tmp_path}/{written}", f"{tmp_path}/c"],
+                "env.W": ["p 1", written, "p\n3"],
                 "before.1.0": ["true", "echo", "fail"],
             }
         },

@@ -16,7 +16,7 @@ from clusterjobs.spec.field_types import (
     literal_text,
     plain,
 )
-from clusterjobs.spec.model import TEXT, Also, Key, SpecModel
+from clusterjobs.spec.model import TEXT, Also, ExpandedByNode, Key, SpecModel
 from clusterjobs.text import Text, expanding, is_absolute, literals, show, split_text
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
@@ -135,10 +135,10 @@ def size(value: Any) -> str:
     return text.lower()
 
 
-Image = Annotated[str, BeforeValidator(image)]
-MountPath = Annotated[str, BeforeValidator(mount_path)]
-MountTarget = Annotated[str, BeforeValidator(mount_target)]
-FolderInside = Annotated[str, BeforeValidator(folder_inside)]
+Image = Annotated[str, BeforeValidator(image), ExpandedByNode()]
+MountPath = Annotated[str, BeforeValidator(mount_path), ExpandedByNode()]
+MountTarget = Annotated[str, BeforeValidator(mount_target), ExpandedByNode()]
+FolderInside = Annotated[str, BeforeValidator(folder_inside), ExpandedByNode()]
 Size = Annotated[str, BeforeValidator(size)]
 
 
@@ -171,7 +171,7 @@ class Container(SpecModel):
         ),
     ]
     mounts: Annotated[
-        tuple[Annotated[Mount, BeforeValidator(mount), Also(TEXT)], ...],
+        tuple[Annotated[Mount, BeforeValidator(mount), Also(TEXT), ExpandedByNode()], ...],
         Field(max_length=MAX_ITEMS),
         Key(
             "`/on/the/node:/inside`, or `/on/the/node:/inside:ro` for read-only; or a map of "

@@ -14,7 +14,7 @@ from clusterjobs.spec import field_types
 from clusterjobs.spec import field_types as commands
 from clusterjobs.spec.field_types import plain
 from clusterjobs.spec.keys.container import Container
-from clusterjobs.spec.model import NULL, TEXT, TEXTS, Also, Key, SpecModel
+from clusterjobs.spec.model import NULL, TEXT, TEXTS, Also, ExpandedByNode, Key, SpecModel
 from clusterjobs.spec.reserved_names import FORCEABLE, environment_name
 from clusterjobs.text import Value
 
@@ -67,6 +67,7 @@ EnvName = Annotated[str, AfterValidator(_name)]
 EnvValue: TypeAlias = Annotated[
     Value | Forced | SiteValue,
     PlainValidator(_value),
+    ExpandedByNode(),
     PlainSerializer(text_of, return_type=Any),
     Also(
         {

@@ -15,7 +15,7 @@ from clusterjobs.spec.field_types import (
     path,
     scalar_text,
 )
-from clusterjobs.spec.model import Key, SpecModel
+from clusterjobs.spec.model import ExpandedByNode, Key, SpecModel
 from clusterjobs.text import Text, Value, parts_of, show, without_points
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
@@ -66,8 +66,8 @@ def export_target(value: Any) -> Value:
     return text
 
 
-Repository = Annotated[Value, PlainValidator(repository)]
-ExportTarget = Annotated[Value, PlainValidator(export_target)]
+Repository = Annotated[Value, PlainValidator(repository), ExpandedByNode()]
+ExportTarget = Annotated[Value, PlainValidator(export_target), ExpandedByNode()]
 
 
 class Data(SpecModel):

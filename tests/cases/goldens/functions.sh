@@ -990,18 +990,18 @@ run_step() { # COMMAND...: like a training if `run_ranks` calls it, otherwise SI
 read_point() { # INDEX; `export -n`: sbatch's caller may have exported such a name
   point_index=$1
   case $1 in
-    #         point_name                                                                  prompt                              command_6  args_1    prompt_2                           env_prompt                            content
-    0) set -- 0000-PROMPT=it_s_____date___at__hostname_,command.6=1,args.1=0.00-91ab29f4  'it'\''s "$$(date)" at `hostname`'  1          0.008767  'it'\''s "$(date)" at `hostname`'  'it'\''s \"$$(date)\" at `hostname`'  1bb6184fbc082cc1 ;;
-    1) set -- 0001-PROMPT=two_lines,_and____PROMPT_,command.6=2,args.1=0.008767-aaabb94a  $'two\nlines, and $${PROMPT}'       2          0.008767  $'two\nlines, and ${PROMPT}'       'two\nlines, and $${PROMPT}'          bd55139e3c4bf0aa ;;
-    2) set -- 0002-PROMPT=,command.6=10,args.1=0.008767-7ee0e17e                          ''                                  10         0.008767  ''                                 ''                                    e40037fb5d48a98e ;;
-    3) set -- 0003-PROMPT=Gr__e_aus___HOME__END,command.6=20,args.1=0.008767-f64344a3     'Grüße aus $$HOME; END'             20         0.008767  'Grüße aus $HOME; END'             'Gr\u00fc\u00dfe aus $$HOME; END'     ef5bca3e88a298c6 ;;
-    4) set -- 0004-PROMPT=it_s_____date___at__hostname_,command.6=1,args.1=0.05-07cd2034  'it'\''s "$$(date)" at `hostname`'  1          0.05866   'it'\''s "$(date)" at `hostname`'  'it'\''s \"$$(date)\" at `hostname`'  92dca6195b88b3a6 ;;
-    5) set -- 0005-PROMPT=two_lines,_and____PROMPT_,command.6=2,args.1=0.05866-7c33446c   $'two\nlines, and $${PROMPT}'       2          0.05866   $'two\nlines, and ${PROMPT}'       'two\nlines, and $${PROMPT}'          ccafce8582310e6c ;;
-    6) set -- 0006-PROMPT=,command.6=10,args.1=0.05866-265ea4e0                           ''                                  10         0.05866   ''                                 ''                                    afe74528178e81c0 ;;
-    7) set -- 0007-PROMPT=Gr__e_aus___HOME__END,command.6=20,args.1=0.05866-4eaf4fa7      'Grüße aus $$HOME; END'             20         0.05866   'Grüße aus $HOME; END'             'Gr\u00fc\u00dfe aus $$HOME; END'     9aa9aafa0b4cd853 ;;
+    #         point_name                                                                  command_6  args_1    prompt_2                           env_prompt                            content
+    0) set -- 0000-PROMPT=it_s_____date___at__hostname_,command.6=1,args.1=0.00-91ab29f4  1          0.008767  'it'\''s "$(date)" at `hostname`'  'it'\''s \"$$(date)\" at `hostname`'  f0a47cac97a63ba9 ;;
+    1) set -- 0001-PROMPT=two_lines,_and____PROMPT_,command.6=2,args.1=0.008767-aaabb94a  2          0.008767  $'two\nlines, and ${PROMPT}'       'two\nlines, and $${PROMPT}'          cde165b4be024038 ;;
+    2) set -- 0002-PROMPT=,command.6=10,args.1=0.008767-7ee0e17e                          10         0.008767  ''                                 ''                                    e40037fb5d48a98e ;;
+    3) set -- 0003-PROMPT=Gr__e_aus___HOME__END,command.6=20,args.1=0.008767-f64344a3     20         0.008767  'Grüße aus $HOME; END'             'Gr\u00fc\u00dfe aus $$HOME; END'     162d4060dc187ab8 ;;
+    4) set -- 0004-PROMPT=it_s_____date___at__hostname_,command.6=1,args.1=0.05-07cd2034  1          0.05866   'it'\''s "$(date)" at `hostname`'  'it'\''s \"$$(date)\" at `hostname`'  4fb60ba805b068c7 ;;
+    5) set -- 0005-PROMPT=two_lines,_and____PROMPT_,command.6=2,args.1=0.05866-7c33446c   2          0.05866   $'two\nlines, and ${PROMPT}'       'two\nlines, and $${PROMPT}'          e496737f1e5a07ef ;;
+    6) set -- 0006-PROMPT=,command.6=10,args.1=0.05866-265ea4e0                           10         0.05866   ''                                 ''                                    afe74528178e81c0 ;;
+    7) set -- 0007-PROMPT=Gr__e_aus___HOME__END,command.6=20,args.1=0.05866-4eaf4fa7      20         0.05866   'Grüße aus $HOME; END'             'Gr\u00fc\u00dfe aus $$HOME; END'     f09cf719a3c47afd ;;
     *) return 1 ;;
   esac
-  export -n point_name=$1 prompt=$2 command_6=$3 args_1=$4 prompt_2=$5 env_prompt=$6 content=$7
+  export -n point_name=$1 command_6=$2 args_1=$3 prompt_2=$4 env_prompt=$5 content=$6
 }
 
 # ======== sweep-packed

@@ -2140,7 +2140,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   # ---- launch: srun starts one task per rank -------------------------------------------------
   command=(
     python3 answer.py
-    --prompt "$prompt"
+    --prompt "$prompt_2"
     "--out=/fsx/$point_name.txt"
     --limit "$command_6" "$SPLIT" "$args_1"
   )
