@@ -33,11 +33,12 @@ class Diagnostics:
         hint: str = "",
         warning: bool = False,
         at_key: bool = False,
+        info: bool = False,
     ) -> None:
         """Report a problem with the value at `path` of the spec, or with its key."""
         locate = self._source.locate_key if at_key else self._source.locate
         where = self._relocated.get(path) or locate(path)
-        self.problems.append(Problem(what, where, dotted(path), hint, warning))
+        self.problems.append(Problem(what, where, dotted(path), hint, warning, info))
 
     def missing(self, key: str, what: str, hint: str) -> None:
         """Report that the spec lacks the top-level key `key`."""

@@ -14,6 +14,7 @@ from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.errors import InputError
 from clusterjobs.frameworks.base import TOKEN, LogLine, Task, Variable
 from clusterjobs.frameworks.ds_config_rules import DsConfig, check_keys
+from clusterjobs.frameworks.flags import table
 from clusterjobs.spec.field_types import Stage
 from clusterjobs.spec.field_types import path as checked_path
 from clusterjobs.spec.model import Key, SpecModel
@@ -112,6 +113,7 @@ def config_text(
     stage = zero.get("stage") if isinstance(zero, dict) else None
     check_keys(
         DsConfig(own, stage if isinstance(stage, int) else None, task.spec.precision),
+        table("deepspeed", task.spec),
         diagnostics,
     )
     if not further.has_own_batch:

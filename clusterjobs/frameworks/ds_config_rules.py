@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.flags import mapping_findings, table
+from clusterjobs.frameworks.flags import Table, mapping_findings
 from clusterjobs.frameworks.rules import Finding, Rule, check_rules, rule
 
 
@@ -26,10 +26,10 @@ class DsConfig(NamedTuple):
         return found if isinstance(found, dict) else {}
 
 
-def check_keys(config: DsConfig, diagnostics: Diagnostics) -> None:
+def check_keys(config: DsConfig, known: Table, diagnostics: Diagnostics) -> None:
     """Compare all keys with DeepSpeed's, and check those that do not fit one another."""
     check_rules(RULES, config, diagnostics)
-    for finding in mapping_findings(config.own, table("deepspeed"), ("ds_config",)):
+    for finding in mapping_findings(config.own, known, ("ds_config",)):
         diagnostics.problem(*finding)
 
 

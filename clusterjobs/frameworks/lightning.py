@@ -59,7 +59,7 @@ def check_cli_arguments(
         for argument in given_arguments(spec)
         if _OF_TRAINER.fullmatch(argument.key) and argument.key not in refused
     ]
-    for finding in argument_findings(of_trainer, table("lightning")):
+    for finding in argument_findings(of_trainer, table("lightning", spec)):
         diagnostics.problem(*finding)
 
 

@@ -18,7 +18,7 @@ T = TypeVar("T", contravariant=True)  # a rule about what is in common is one ab
 class Finding(NamedTuple):
     """One mistake of a spec: where it is, what is wrong, and what to write instead.
 
-    `at_key`: it is the key that is wrong, and not its value.
+    `at_key`: it is the key that is wrong, and not its value. `info`: a note.
     """
 
     path: Path
@@ -26,6 +26,7 @@ class Finding(NamedTuple):
     hint: str
     warning: bool = False
     at_key: bool = False
+    info: bool = False
 
 
 @dataclass(frozen=True)  # not a NamedTuple, which cannot be generic in Python 3.10

@@ -174,7 +174,7 @@ def _check_arguments(
     of_config = {name: diagnostics.describe_key(("torchtitan", key)) for name, key in keys.items()}
     refused = {**origins, **of_config}
     refuse_arguments(spec, diagnostics, refused)
-    known = table("torchtitan-0.2" if titan.config_file else "torchtitan")
+    known = table("torchtitan-0.2" if titan.config_file else "torchtitan", spec)
     given = [one for one in given_arguments(spec) if one.key not in refused]
     underscored = [one._replace(name=one.key) for one in given]  # tyro takes - and _ alike
     for finding in argument_findings(underscored, known):

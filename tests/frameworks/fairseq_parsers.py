@@ -2,7 +2,6 @@
 
 Reads a list of command lines (JSON) from stdin and writes a list of answers: what fairseq would
 train with, or why it would not start. A hydra command line is answered by hydra's own `--cfg job`.
-With `tables` it writes all flags and keys instead (fairseq_tables.py).
 """
 
 from __future__ import annotations
@@ -76,11 +75,6 @@ def _plain(value: Any) -> Any:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["tables"]:
-        from fairseq_tables import tables
-
-        sys.stdout.write(json.dumps(tables()) + "\n")
-        sys.exit()
     commands = json.load(sys.stdin)
     answers = [answer(command) for command in commands]
     sys.stdout.write(json.dumps(answers, default=str) + "\n")

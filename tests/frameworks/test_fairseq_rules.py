@@ -28,4 +28,4 @@ def test_every_rule_finds_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_right_specs_are_not_warned_of() -> None:
     for row in rows("right"):
         if row.spec["framework"] == "fairseq" and row.spec.get("gpus_per_node") != 1:
-            assert problems_of_row(row) == [], row.id
+            assert [one for one in problems_of_row(row) if not one.info] == [], row.id

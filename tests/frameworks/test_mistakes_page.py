@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clusterjobs.frameworks import deepspeed, ds_config_rules
+from clusterjobs.frameworks import deepspeed, ds_config_rules, flags
 from clusterjobs.frameworks import huggingface as huggingface_rules
 from clusterjobs.frameworks.fairseq import rules as argument_rules
 from clusterjobs.frameworks.fairseq import rules as training_rules
@@ -37,12 +37,29 @@ def table_of(rules: Iterable[Rule[Any]]) -> str:
     return "\n".join(rows)
 
 
+def tables_of_flags() -> str:
+    rows = ["| program | version | day | flags and keys | read from |", "|---|---|---|---|---|"]
+    names = sorted(path.stem for path in pathlib.Path(flags.__file__).parent.glob("*.json"))
+    for one in map(flags.table, names):
+        count = f"{len(one.types):,}"
+        rows.append(f"| {one.program} | {one.version} | {one.date} | {count} | {one.source} |")
+    return "\n".join(rows)
+
+
 @pytest.mark.parametrize("name", RULE_SETS)
 def test_the_page_has_a_row_for_every_rule(name: str, request: pytest.FixtureRequest) -> None:
+    check_block(f"rules: {name}", table_of(RULE_SETS[name]), request)
+
+
+def test_the_page_names_the_version_and_day_of_every_table(request: pytest.FixtureRequest) -> None:
+    check_block("tables", tables_of_flags(), request)
+
+
+def check_block(name: str, text: str, request: pytest.FixtureRequest) -> None:
     page = PAGE.read_text(encoding="utf-8")
-    start = f"<!-- rules: {name} -->\n"
+    start = f"<!-- {name} -->\n"
     between = re.compile(re.escape(start) + r"(.*?)<!-- end -->", re.DOTALL)
-    wanted = f"{table_of(RULE_SETS[name])}\n"
+    wanted = f"{text}\n"
     if request.config.getoption("--update-goldens"):
         PAGE.write_text(between.sub(lambda _: f"{start}{wanted}<!-- end -->", page))
         page = PAGE.read_text(encoding="utf-8")

@@ -42,7 +42,7 @@ def check_values(given: Given, diagnostics: Diagnostics) -> None:
     """Check the arguments, by the rules first: they say more than the tables of flags."""
     check_rules((*ARGUMENT_RULES, *TRAINING_RULES), given, diagnostics)
     if not given.is_hydra:
-        known = table("fairseq-train")
+        known = table("fairseq-train", given.task.spec)
         choices = (name for name, kind in known.types.items() if isinstance(kind, list))
         extended = set(map(argument_key, choices)) if given.has("user_dir") else ()
         check_arguments(given.task.spec, diagnostics, known, extended)

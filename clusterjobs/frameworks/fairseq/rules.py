@@ -13,7 +13,7 @@ from clusterjobs.errors import counted, nearest
 from clusterjobs.frameworks.arguments import Argument, given_arguments
 from clusterjobs.frameworks.base import Task
 from clusterjobs.frameworks.fairseq.settings import Settings, argument_keys
-from clusterjobs.frameworks.flags import table, text_fits
+from clusterjobs.frameworks.flags import Table, table, text_fits, unknown
 from clusterjobs.frameworks.rules import Case, Finding, GivenArguments, Rule, row, rule
 from clusterjobs.text import Text, join, joined, partition, show
 
@@ -325,29 +325,27 @@ _EXAMPLES = {"integer": "1000", "number": "0.1", "boolean": "true"}
 
 def override_findings(given: Given) -> Iterator[Finding]:
     """Overrides that fairseq's own config does not take."""
-    known = table("fairseq-hydra-train").types
+    known = table("fairseq-hydra-train", given.task.spec)
     for argument in given.arguments.values():
-        name = argument.name
-        if name.startswith(_NOT_COMPARED) or "@" in name or name == "model":
+        name, kind = argument.name, known.types.get(argument.name)
+        if name.startswith(_NOT_COMPARED) or "@" in name or name == "model" or known.accepts(name):
             continue
-        if name not in known:
-            yield from _unknown(argument)
-        elif isinstance(known[name], str) and not _fits(str(known[name]), argument):
-            kind = str(known[name])
-            what = f"{name}: {' '.join(argument.texts)}, but fairseq expects {_WISHES[kind]}"
+        if kind is None:
+            yield _unknown(argument, known)
+        elif isinstance(kind, str) and not _fits(kind, argument):
+            what = f"{name}: {' '.join(argument.texts)}, but {known.label} expects {_WISHES[kind]}"
             yield Finding(argument.path, what, f"write for example {_EXAMPLES[kind]}")
 
 
-def _unknown(argument: Argument) -> Iterator[Finding]:
-    """A key that looks like one of fairseq's, or that lacks its group."""
-    known = table("fairseq-hydra-train")
+def _unknown(argument: Argument, known: Table) -> Finding:
+    """A key that looks like one of fairseq's, that lacks its group, or that may be newer."""
     name = argument.name.replace("-", "_")
     whole = [key for key in known.types if key.endswith(f".{name}")]
     whole.sort(key=lambda key: not key.startswith("optimization."))  # has the usual lr, max_update
-    near = whole[0] if whole else known.nearest(argument.name)
-    if near:
-        what = f"fairseq-hydra-train has no key {argument.name}"
-        yield Finding(argument.path, what, f"did you mean {near}?", warning=True)
+    if not whole:
+        return unknown(argument.path, argument.name, known)
+    what = f"{known.label} has no key {argument.name}"
+    return Finding(argument.path, what, f"did you mean {whole[0]}?", warning=True)
 
 
 def _fits(kind: str, argument: Argument) -> bool:

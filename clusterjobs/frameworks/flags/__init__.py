@@ -1,7 +1,8 @@
 """The flags and keys that a framework knows, with their types: one JSON file for each framework.
 
-A flag's type is "switch" (a flag without a value), "integer", "number", "text", "boolean", "list",
-"mapping", "any", or the list of its choices. A name with dots is a key of a mapping.
+tools/flag_tables.py makes them from the framework's own parser. A flag's type is "switch" (a flag
+without a value), "integer", "number", "text", "boolean", "list", "mapping", "any", or the list of
+its choices. A name with dots is a key of a mapping.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from __future__ import annotations
 import functools
 import json
 import pathlib
+import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.errors import nearest
-from clusterjobs.frameworks.arguments import Argument, given_arguments
+from clusterjobs.frameworks.arguments import Argument, argument_key, given_arguments
 from clusterjobs.frameworks.rules import Finding
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.references import as_text
@@ -26,19 +28,34 @@ _CUTOFF = 0.8  # closer than two flags of a family, such as eval-iters and exit-
 
 
 class Table(NamedTuple):
-    """The flags of one program.
+    """The flags of one program, in one version, as it was on a day.
 
-    `refuses_unknown`: no version takes a flag that is not listed. Otherwise an unknown flag may be
-    a fork's, and only one that looks like a typing error is reported, as a warning.
+    `removed`: flags of other versions. `refuses_unknown`: no version takes a flag that is not
+    listed. Otherwise an unknown flag may be newer or a fork's: only one that was removed or looks
+    like a typing error is a warning.
     `coerces`: values are converted, such as "1" or 1e3 to an integer, and "auto" is left to others.
+    `accepted`: names, as argparse stores them, that the spec says are right.
     """
 
     program: str
-    source: str
+    version: str
     date: str
+    source: str
     refuses_unknown: bool
     coerces: bool
     types: Mapping[str, str | list[str]]
+    removed: Container[str] = ()
+    accepted: Container[str] = ()
+    is_of_another_version: bool = False
+
+    @property
+    def label(self) -> str:
+        """`Megatron-LM core 0.20.0 (2026-08-22)`, for messages."""
+        return f"{self.program} {self.version} ({self.date})"
+
+    def accepts(self, name: str) -> bool:
+        """Whether the spec says that it is right, by this name or as a version's."""
+        return self.is_of_another_version or argument_key(name) in self.accepted
 
     def nearest(self, name: str) -> str | None:
         """The flag that `name` was probably meant to be."""
@@ -51,18 +68,38 @@ class Table(NamedTuple):
         return any(one.startswith(f"{name}.") for one in self.types)
 
 
+def table(name: str, spec: Experiment | None = None) -> Table:
+    """A table by its file's name, with what the spec says of the framework's version."""
+    known, framework = _read(name)
+    if spec is None:
+        return known
+    own = spec.frameworks.get(framework)
+    return known._replace(
+        accepted={argument_key(one) for one in spec.known_args},
+        is_of_another_version=own is not None and not _is_version(own.version, known.version),
+    )
+
+
 @functools.cache
-def table(framework: str) -> Table:
-    """The table of a framework, by the name that a spec has for it."""
-    found = json.loads((_FOLDER / f"{framework}.json").read_text(encoding="utf-8"))
-    return Table(
+def _read(name: str) -> tuple[Table, str]:
+    """The table, and the framework's name in a spec."""
+    found = json.loads((_FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    known = Table(
         program=found["program"],
-        source=found["source"],
+        version=found["version"],
         date=found["date"],
+        source=found["source"],
         refuses_unknown=found["unknown"] == "refused",
         coerces=found.get("coerces", False),
         types=found["flags"],
+        removed=found.get("removed", ()),
     )
+    return known, found.get("framework", name)
+
+
+def _is_version(written: str, known: str) -> bool:
+    """`core_r0.20.0`, `v0.20.0` and `0.20.0` are `core 0.20.0`."""
+    return re.split(r"[^\w.]|_r|\bv", written)[-1] == known.split()[-1]
 
 
 # ------------------------------------------------------------------ command lines
@@ -79,22 +116,28 @@ def check_arguments(
 
 def argument_findings(arguments: Iterable[Argument], known: Table) -> Iterator[Finding]:
     """Compare arguments with the table."""
+    notes = []
     for argument in arguments:
-        if finding := _argument_finding(argument, known):
+        finding = None if known.accepts(argument.name) else _argument_finding(argument, known)
+        if finding and finding.info:
+            notes.append((finding.path, f"--{argument.name.lstrip('-')}"))
+        elif finding:
             yield finding
+    if notes:  # one of all of them: a fork may have many
+        yield _note(notes[0][0], [name for _, name in notes], known)
 
 
 def _argument_finding(argument: Argument, known: Table) -> Finding | None:
     path, name = ("args", argument.position), argument.name.lstrip("-")
     if name not in known.types:
-        return _unknown(path, name, known, dashes="--")
+        return unknown(path, name, known, dashes="--")
     kind, values = known.types[name], argument.texts
     if any(isinstance(value, Text) for value in argument.values) or _argument_fits(kind, values):
         return None
     written = f"{name}: {' '.join(values)}" if values else f"{name} without a value"
     return Finding(
         path,
-        f"{written}, but {known.program} expects {_wish(kind)}",
+        f"{written}, but {known.label} expects {_wish(kind)}",
         _example(name, kind, *values[:1]),
     )
 
@@ -132,16 +175,15 @@ def mapping_findings(
     for key, value in given.items():
         name, where = f"{prefix}{key}", (*path, key)
         kind = known.types.get(name)
-        if kind is not None and isinstance(value, Text):
+        if known.accepts(name) or (kind is not None and isinstance(value, Text)):
             continue
         if isinstance(value, dict) and known.has_keys_of(name):
             yield from mapping_findings(value, known, where, f"{name}.")
         elif kind is None:
-            if finding := _unknown(where, name, known):
-                yield finding
+            yield unknown(where, name, known)
         elif not (value_fits(kind, value) or (known.coerces and _is_coerced(kind, value))):
             shown = "null" if value is None else as_text(value) if _is_scalar(value) else "this"
-            what = f"{name}: {shown}, but {known.program} expects {_wish(kind)}"
+            what = f"{name}: {shown}, but {known.label} expects {_wish(kind)}"
             yield Finding(where, what, _example(str(key), kind, value))
 
 
@@ -189,14 +231,32 @@ def _is_scalar(value: Any) -> bool:
 # ------------------------------------------------------------------ what is said
 
 
-def _unknown(path: Path, name: str, known: Table, dashes: str = "") -> Finding | None:
-    near = known.nearest(name)
+def unknown(path: Path, name: str, known: Table, dashes: str = "") -> Finding:
+    """A name that this version does not have: a warning, or a note if another one may have it."""
+    kind, near = "flag" if dashes else "key", known.nearest(name)
+    what = f"{known.label} has no {kind} {dashes}{name}"
+    if name in known.removed:
+        hint = f"remove it, or {_accept([name])}"
+        return Finding(path, f"{what}: another version had it", hint, warning=True, at_key=True)
     if near is None and not known.refuses_unknown:
-        return None
+        return _note(path, [name], known)
     last = near if dashes or near is None else near.rpartition(".")[2]
     hint = f"did you mean {dashes}{last}?" if last else "remove it, or write the key that is meant"
-    what = f"{known.program} has no {'flag' if dashes else 'key'} {dashes}{name}"
+    if not known.refuses_unknown:
+        hint += f" If it is right, {_accept([name])}"
     return Finding(path, what, hint, warning=not known.refuses_unknown, at_key=True)
+
+
+def _note(path: Path, names: list[str], known: Table) -> Finding:
+    """Names that may be newer than the table, or a fork's."""
+    are = "is" if len(names) == 1 else "are"
+    what = f"{', '.join(names)} {are} not in our table of {known.label}"
+    hint = f"`clusterjobs validate` asks {known.program} itself; if right, {_accept(names)}"
+    return Finding(path, what, hint, warning=True, at_key=True, info=True)
+
+
+def _accept(names: Iterable[str]) -> str:
+    return f"write known_args: [{', '.join(one.lstrip('-') for one in names)}]"
 
 
 _WISHES = {

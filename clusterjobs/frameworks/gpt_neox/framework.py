@@ -188,7 +188,7 @@ class GptNeoX(Framework):
             options.zero or _zero_of(given, diagnostics), numbers.parallel.pipeline, diagnostics
         )
         keys = {**given, **keys_of_the_spec(spec, options, diagnostics)}
-        check_config(Config(keys, is_complete, spec.software.requires), diagnostics)
+        check_config(Config(keys, is_complete, spec.software.requires), spec, diagnostics)
         if is_complete:
             _check_required(spec, options, given, diagnostics)
         for key, one in keys.items():

@@ -11,9 +11,10 @@ from typing import Any
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.errors import counted
-from clusterjobs.frameworks.flags import mapping_findings, table
+from clusterjobs.frameworks.flags import Table, mapping_findings, table
 from clusterjobs.frameworks.gpt_neox.config import Config, report, written_values
 from clusterjobs.frameworks.rules import Case, Finding, Rule, findings_of, row, rule
+from clusterjobs.spec.experiment import Experiment
 
 # ------------------------------------------------------------------ model, data and launcher
 
@@ -405,39 +406,39 @@ TRAINING_RULES: tuple[Rule[Config], ...] = (
 )
 
 
-def check_config(config: Config, diagnostics: Diagnostics) -> None:
+def check_config(config: Config, spec: Experiment, diagnostics: Diagnostics) -> None:
     """Check all keys that are known, by the rules first: they say more."""
     for finding in findings_of((*TRAINING_RULES, *MODEL_RULES), config):
         report(finding, config, diagnostics)
-    for finding in _names_and_types(config):
+    for finding in _names_and_types(config, spec):
         report(finding, config, diagnostics)
 
 
-def _names_and_types(config: Config) -> Iterator[Finding]:
+def _names_and_types(config: Config, spec: Experiment) -> Iterator[Finding]:
     """Unknown keys may be a fork's, and choices may be a newer version's: warnings."""
-    known = table("gpt-neox")
+    known = table("gpt-neox", spec)
     is_tuned = config.value("autotuning") is not None
     given = {
         key: one.value
         for key, one in config.keys.items()
         if one.value is not None and not (is_tuned and one.value == "auto")
     }
-    for finding in mapping_findings(given, known._replace(refuses_unknown=True)):
+    for finding in mapping_findings(given, known):
         kind = known.types.get(str(finding.path[0]))
         is_choice = isinstance(kind, list)
         if is_choice and str(given[str(finding.path[0])]).lower() in map(str.lower, kind or ()):
             continue  # it compares without regard to capitals
         yield finding._replace(warning=kind is None or is_choice)
-    yield from _sections(given)
+    yield from _sections(given, table("deepspeed", spec))
 
 
 _SECTIONS = ("zero_optimization", "bf16", "activation_checkpointing", "flops_profiler", "fp16")
 _DEEPERSPEED = (("fp16", "fp16"), ("fp16", "type"))  # another rule is about them
 
 
-def _sections(given: Mapping[str, Any]) -> Iterator[Finding]:
+def _sections(given: Mapping[str, Any], known: Table) -> Iterator[Finding]:
     """Keys in the mappings that GPT-NeoX hands to DeepSpeed."""
     sections = {key: given[key] for key in _SECTIONS if isinstance(given.get(key), dict)}
-    for finding in mapping_findings(sections, table("deepspeed")):
+    for finding in mapping_findings(sections, known):
         if finding.path not in _DEEPERSPEED:
             yield finding

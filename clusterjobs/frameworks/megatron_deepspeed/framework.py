@@ -177,7 +177,7 @@ def _check_arguments(
 ) -> None:
     spec = task.spec
     refuse_arguments(spec, diagnostics, derived, size_hints(spec, DERIVED_FROM))
-    check_arguments(spec, diagnostics, table("megatron-deepspeed"), derived)
+    check_arguments(spec, diagnostics, table("megatron-deepspeed", spec), derived)
     check_zero(options.zero, spec.parallel.pipeline, diagnostics)
     config = DsConfig(options.ds_config, options.zero.stage, spec.precision)
     given = Given(task, arguments_by_key(spec), config)

@@ -149,7 +149,7 @@ class MegatronLm(Framework):
         origins = origins_of(spec, DERIVED_FROM, diagnostics)
         hints = size_hints(spec, {**COMMON_ORIGINS, **_SIZES})
         refuse_arguments(spec, diagnostics, origins, hints)
-        check_arguments(spec, diagnostics, table(self.name), origins)
+        check_arguments(spec, diagnostics, table(self.name, spec), origins)
         given = GivenArguments(task, arguments_by_key(spec))
         check_rules(RULES, given, diagnostics)
         if script is None:

@@ -22,6 +22,18 @@ class Ssh(SpecModel):
     ] = None
 
 
+class FrameworkFacts(SpecModel):
+    """What a person knows of the framework that the job uses."""
+
+    version: Annotated[
+        field_types.LiteralText,
+        Key(
+            "the version in use: tables of flags of another version are not compared with `args`",
+            "core_r0.13.0",
+        ),
+    ]
+
+
 class LaunchKeys:
     """The program of the ranks, and who starts it."""
 
@@ -89,6 +101,27 @@ class LaunchKeys:
             schedules=False,
             default_is="none",
             references="ranks",
+        ),
+    ] = {}
+    known_args: Annotated[
+        tuple[field_types.LiteralText, ...],
+        Key(
+            "names of arguments, and of keys of config files, that are right although our "
+            "[table of flags](frameworks/mistakes.md#tables-of-flags) says otherwise",
+            "[eval-micro-batch-size]",
+            schedules=True,
+            adds_to="items",
+            belongs_with=("program",),
+        ),
+    ] = ()
+    frameworks: Annotated[
+        dict[field_types.Plain, FrameworkFacts],
+        Key(
+            "frameworks by name, with the version that the job uses",
+            "{megatron-lm: {version: core_r0.13.0}}",
+            schedules=True,
+            belongs_with=("program",),
+            see="frameworks/mistakes.md#tables-of-flags",
         ),
     ] = {}
     command: Annotated[

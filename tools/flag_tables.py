@@ -1,0 +1,345 @@
+#!/usr/bin/env python3
+"""Writes a table of clusterjobs/frameworks/flags/ anew, from the framework's own parser.
+
+    python tools/flag_tables.py megatron-lm CHECKOUT
+    python tools/flag_tables.py megatron-deepspeed CHECKOUT [CHECKOUT OF A FORK ...]
+    python tools/flag_tables.py gpt-neox CHECKOUT
+    python tools/flag_tables.py fairseq-train           # of this Python's packages; also
+                                                        # fairseq-hydra-train, torchtitan, lightning
+
+Run it with a Python that has what the framework imports; GPUs have the stand-ins of the argument
+check. Flags of the old table that the parser has no more become `removed`. Choices that are any
+text in the old table stay so: they grow from version to version.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import datetime
+import importlib
+import inspect
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum
+from typing import Any, NamedTuple
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "clusterjobs/frameworks/flags"
+CHECKS = ROOT / "clusterjobs/node/arguments"
+Kind = str | list[str]
+Kinds = Mapping[str, Kind]
+SEVERAL = "list"  # also of a flag that is a switch here and has a value there
+
+
+class Read(NamedTuple):
+    """What was read: of which version and day, and from which files."""
+
+    version: str
+    date: str
+    source: str
+    flags: Kinds
+
+
+# ------------------------------------------------------------------ parsers
+
+
+def flags_of_parsers(parsers: Iterable[argparse.ArgumentParser]) -> Kinds:
+    """The long flags of all these parsers, with their types."""
+    actions = (action for parser in parsers for action in parser._actions)
+    named = ((name, one) for one in actions for name in one.option_strings)
+    found = ((name[2:], kind_of_action(one)) for name, one in named if name.startswith("--"))
+    return joined((flag, kind) for flag, kind in found if flag != "help")
+
+
+def kind_of_action(action: argparse.Action) -> Kind:
+    if action.nargs == 0:
+        return "switch"
+    if action.nargs is not None:
+        return SEVERAL
+    if action.choices is not None:
+        return [one.name if isinstance(one, Enum) else str(one) for one in action.choices]
+    return {int: "integer", float: "number"}.get(action.type, "text")  # type: ignore[call-overload,no-any-return]
+
+
+def joined(found: Iterable[tuple[str, Kind]], differs: str = SEVERAL) -> dict[str, Kind]:
+    """One type for each name: all choices of two lists, and else `differs` where there are two."""
+    flags: dict[str, Kind] = {}
+    for name, kind in found:
+        known = flags.setdefault(name, kind)
+        if isinstance(known, list) and isinstance(kind, list):
+            flags[name] = [*dict.fromkeys([*known, *kind])]
+        elif known != kind:
+            flags[name] = differs
+    return dict(sorted(flags.items()))
+
+
+class CapturedError(Exception):
+    """The parser that was to parse."""
+
+
+def captured(parse: Callable[[], Any]) -> argparse.ArgumentParser:
+    """The parser that `parse` makes and would use."""
+
+    def stop(parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
+        raise CapturedError(parser)
+
+    kept = argparse.ArgumentParser.parse_args, argparse.ArgumentParser.parse_known_args
+    argparse.ArgumentParser.parse_args = stop  # type: ignore[method-assign,assignment]
+    argparse.ArgumentParser.parse_known_args = stop  # type: ignore[method-assign,assignment]
+    try:
+        parse()
+    except CapturedError as error:
+        return error.args[0]  # type: ignore[no-any-return]
+    finally:
+        argparse.ArgumentParser.parse_args, argparse.ArgumentParser.parse_known_args = kept  # type: ignore[method-assign]
+    raise AssertionError("it parses nothing")
+
+
+# ------------------------------------------------------------------ dataclasses
+
+
+def fields_of(one: Any, prefix: str = "") -> Iterator[tuple[str, Kind]]:
+    """The fields of a dataclass that are no dataclasses, and their types."""
+    hints = typing.get_type_hints(one)
+    for field in dataclasses.fields(one):
+        if not dataclasses.is_dataclass(hints[field.name]):
+            yield prefix + field.name, kind_of_hint(hints[field.name])
+
+
+TYPES = {int: "integer", float: "number", bool: "boolean", str: "text", list: "list"}
+TYPES |= {tuple: "text", dict: "mapping"}
+
+
+def kind_of_hint(hint: Any, several: str = "text") -> Kind:
+    """The type of an annotation; `several` for one that names several types."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        own = [one for one in inner if one is not type(None)]
+        return kind_of_hint(own[0], several) if len(own) == 1 else several
+    if origin is typing.Literal:
+        return [str(one) for one in inner if one is not None]
+    plain = origin or hint
+    if isinstance(plain, type) and issubclass(plain, Enum):
+        return [str(one.value) for one in plain]
+    return TYPES.get(plain, several)
+
+
+# ------------------------------------------------------------------ frameworks
+
+
+def of_checkout(checkout: str) -> tuple[str, str]:
+    """The commit and its day."""
+    command = ["git", "-C", checkout, "log", "-1", "--format=%h %cs"]
+    commit, day = subprocess.check_output(command, text=True).split()
+    return commit, day
+
+
+def in_processes(name: str, checkouts: list[str]) -> Kinds:
+    """The flags of all checkouts, which each import modules of the same names."""
+    flags: list[tuple[str, Kind]] = []
+    for one in checkouts:
+        command = [sys.executable, "-B", __file__, "--one", name, one]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=one)
+        flags += json.loads(done.stdout.splitlines()[-1]).items()
+    return joined(flags)
+
+
+def megatron_flags(checkout: str, name: str) -> Kinds:
+    """Of the parser, and of what the pretraining scripts add to it."""
+    sys.path[:0] = [checkout, str(CHECKS)]
+    check = importlib.import_module(f"check_{name.replace('-', '_')}")
+    if name == "megatron-lm":
+        request = types.SimpleNamespace(title=name, capability=(9, 0))
+        check.stand_in(request)
+        arguments = importlib.import_module("megatron.training.arguments")
+    else:
+        check.stand_in()
+        arguments = importlib.import_module("megatron.arguments")
+    parser_of = importlib.import_module("megatron_script").parser_of
+    scripts = sorted(pathlib.Path(checkout).glob("*train*.py"))
+    extras = [parser_of(types.SimpleNamespace(script=str(one)))[0] for one in scripts]
+    parsers = [
+        captured(lambda extra=extra: arguments.parse_args(extra)) for extra in {None, *extras}
+    ]
+    return flags_of_parsers(parsers)
+
+
+def megatron(name: str, checkouts: list[str]) -> Read:
+    checkout, *forks = checkouts
+    commit, day = of_checkout(checkout)
+    info = pathlib.Path(checkout, "megatron/core/package_info.py")
+    version = commit
+    if name == "megatron-lm":
+        numbers = re.findall(r"^(?:MAJOR|MINOR|PATCH) = (\d+)$", info.read_text(), re.M)
+        version = f"core {'.'.join(numbers)}"
+        file = "NVIDIA/Megatron-LM, megatron/training/arguments.py"
+    else:
+        file = "deepspeedai/Megatron-DeepSpeed, megatron/arguments.py"
+    source = f"{file}, at {commit}"
+    for fork in forks:
+        source += f"; a fork's, at {of_checkout(fork)[0]}"
+    return Read(version, day, source, in_processes(name, checkouts))
+
+
+def gpt_neox(_: str, checkouts: list[str]) -> Read:
+    commit, day = of_checkout(checkouts[0])
+    folder = pathlib.Path(checkouts[0], "megatron/neox_arguments")
+    sys.path.insert(0, str(folder))
+    flags: list[tuple[str, Kind]] = []
+    for module in ("neox_args", "deepspeed_args"):
+        found = importlib.import_module(module)
+        for one in vars(found).values():
+            if dataclasses.is_dataclass(one) and isinstance(one, type):
+                hints = typing.get_type_hints(one)
+                flags += ((name, kind_of_hint(hint, "any")) for name, hint in hints.items())
+    source = f"EleutherAI/gpt-neox, megatron/neox_arguments, at {commit}"
+    return Read(commit, day, source, joined(flags, "any"))
+
+
+def fairseq(program: str, _: list[str]) -> Read:
+    importlib.import_module("fairseq.options")
+    flags = fairseq_flags() if program == "fairseq-train" else fairseq_keys()
+    flags = {name: sorted(kind) if isinstance(kind, list) else kind for name, kind in flags.items()}
+    version = installed("fairseq-fixed", "fairseq")
+    return Read(version, today(), f"fairseq {version}, its own registries and parsers", flags)
+
+
+def fairseq_flags() -> Kinds:
+    """A flag is there if any architecture, task, criterion, optimizer or scheduler has it."""
+    models = importlib.import_module("fairseq.models").ARCH_MODEL_REGISTRY
+    tasks = importlib.import_module("fairseq.tasks").TASK_REGISTRY
+    parsers = [importlib.import_module("fairseq.options").get_training_parser()]
+    add_fields = importlib.import_module("fairseq.dataclass.utils").gen_parser_from_dataclass
+    registries = importlib.import_module("fairseq.registry").REGISTRIES.values()
+    parts = [one for registry in registries for one in registry["registry"].values()]
+    for one in (*set(models.values()), *tasks.values(), *parts):
+        parser = argparse.ArgumentParser(conflict_handler="resolve")
+        if hasattr(one, "add_args"):
+            one.add_args(parser)
+        elif getattr(one, "__dataclass", None):
+            add_fields(parser, one.__dataclass())
+        parsers.append(parser)
+    return flags_of_parsers(parsers)
+
+
+def fairseq_keys() -> Kinds:
+    """The keys of hydra's config: its groups, and those of each registered part."""
+    config = importlib.import_module("fairseq.dataclass.configs").FairseqConfig
+    tasks = importlib.import_module("fairseq.tasks").TASK_DATACLASS_REGISTRY
+    registries = importlib.import_module("fairseq.registry").REGISTRIES
+    groups = [(one.name, one.type) for one in dataclasses.fields(config)]
+    groups += [("task", one) for one in tasks.values()]
+    for group, registry in registries.items():
+        groups += [(group, one) for one in registry["dataclass_registry"].values()]
+    found = joined(
+        (
+            pair
+            for group, one in groups
+            if dataclasses.is_dataclass(one)
+            for pair in fields_of(one, f"{group}.")
+        ),
+        "text",
+    )
+    names = {
+        group: sorted(registry["dataclass_registry"]) for group, registry in registries.items()
+    }
+    return dict(sorted({**found, **names, "task": sorted(tasks)}.items()))
+
+
+def torchtitan(_: str, __: list[str]) -> Read:
+    tyro = importlib.import_module("tyro")
+    manager = importlib.import_module("torchtitan.config")
+    raise NotImplementedError(tyro, manager)
+
+
+def lightning(_: str, __: list[str]) -> Read:
+    trainer = importlib.import_module("lightning.pytorch").Trainer
+    names = list(inspect.signature(trainer.__init__).parameters)[1:]
+    version = installed("lightning")
+    source = f"Lightning {version}, pytorch/trainer/trainer.py: the arguments of Trainer.__init__"
+    old = json.loads((FOLDER / "lightning.json").read_text())["flags"]
+    flags = {f"trainer.{name}": old.get(f"trainer.{name}", "text") for name in sorted(names)}
+    return Read(version, today(), source, flags)
+
+
+def installed(*names: str) -> str:
+    """The version of the first package that is installed."""
+    metadata = importlib.import_module("importlib.metadata")
+    for name in names:
+        try:
+            return metadata.version(name)  # type: ignore[no-any-return]
+        except metadata.PackageNotFoundError:
+            continue
+    raise AssertionError(f"not installed: {names}")
+
+
+def today() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+
+
+READERS: Mapping[str, Callable[[str, list[str]], Read]] = {
+    "megatron-lm": megatron,
+    "megatron-deepspeed": megatron,
+    "gpt-neox": gpt_neox,
+    "fairseq-train": fairseq,
+    "fairseq-hydra-train": fairseq,
+    "torchtitan": torchtitan,
+    "lightning": lightning,
+}
+
+
+# ------------------------------------------------------------------ the file
+
+
+def table(old: dict[str, Any], read: Read) -> dict[str, Any]:
+    """The new table: what the old one says of its program, and what was read."""
+    flags = {name: kept(old["flags"].get(name), kind) for name, kind in read.flags.items()}
+    gone = {*old["flags"], *old.get("removed", ())} - set(flags)
+    read_now = {"version": read.version, "date": read.date, "source": read.source}
+    told = {"program": old["program"], **read_now, **old, **read_now}
+    return {**told, "removed": sorted(gone), "flags": flags}
+
+
+def kept(old: Kind | None, new: Kind) -> Kind:
+    if old is not None and new == "any":
+        return old
+    return "text" if old == "text" and isinstance(new, list) else new
+
+
+def text_of(table: dict[str, Any]) -> str:
+    """A line for each flag."""
+    text = json.dumps(table, indent=2)
+    lists = re.compile(r"\[\s+([^\]]*?)\s+\]")
+    return lists.sub(lambda one: "[" + re.sub(r",\s+", ", ", one[1]) + "]", text) + "\n"
+
+
+def main(arguments: list[str]) -> None:
+    if arguments[:1] == ["--one"]:
+        print(json.dumps(megatron_flags(arguments[2], arguments[1])))
+        return
+    prints = "--print" in arguments  # the flags alone; nothing is written
+    name, *checkouts = (one for one in arguments if one != "--print")
+    checkouts = [str(pathlib.Path(one).resolve()) for one in checkouts]
+    file = FOLDER / f"{name}.json"
+    old = json.loads(file.read_text(encoding="utf-8"))
+    new = table(old, READERS[name](name, checkouts))
+    if prints:
+        print(json.dumps(new["flags"]))
+        return
+    file.write_text(text_of(new), encoding="utf-8")
+    changed = [one for one, kind in new["flags"].items() if old["flags"].get(one, kind) != kind]
+    print(f"{file.name}: {len(new['flags'])} flags of {new['program']} {new['version']}")
+    print("new:", *sorted(set(new["flags"]) - set(old["flags"])))
+    print("removed:", *sorted(set(old["flags"]) - set(new["flags"])))
+    print("other type:", *(f"{one} {old['flags'][one]} -> {new['flags'][one]}" for one in changed))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
