@@ -63,13 +63,10 @@ class Division(NamedTuple):
 
     `any_head_size`: a head's size is given by itself, and does not follow from the hidden size.
     `beside_layers`: how many other modules a pipeline counts as layers; None: unknown.
-    `pads_vocab`: the vocabulary is padded as in Megatron, to a multiple of 128 times the tensor
-    ranks.
     """
 
     any_head_size: bool = False
     beside_layers: int | None = 0
-    pads_vocab: bool = False
 
 
 class DataPath(NamedTuple):

@@ -74,12 +74,12 @@ def check_division(context: Context, parallel: Parallel) -> None:
     _check_divides(context, "heads", model.heads, f"tensor {tensor}", tensor)
     if division.beside_layers is not None:
         _check_stages(context, model.layers, parallel.pipeline, division.beside_layers)
-    if model.vocab is not None and division.pads_vocab:
-        multiple = 128 * tensor
+    foreseen = context.framework.foreseen(context.spec, context.options, context.texts)
+    if model.vocab is not None and (multiple := foreseen.vocab_multiple):
         context.record(
             "model.vocab_padded",
-            -(-model.vocab // multiple) * multiple,
-            f"vocab {model.vocab} up to a multiple of 128 x tensor {tensor}",
+            -(-model.vocab // (multiple * tensor)) * multiple * tensor,
+            f"vocab {model.vocab} up to a multiple of {multiple} x tensor {tensor}",
             "Megatron-LM: make-vocab-size-divisible-by",
         )
 

@@ -79,3 +79,26 @@ def test_a_model_may_come_from_a_checkpoint() -> None:
     keys = {**SMALL, "model": None, "args": {**ARGS, "use-checkpoint-args": True}}
     assert "--num-layers" not in plan_of(**keys).launch.words
     assert [one.path for one in problems_of(**{**keys, "args": ARGS})] == ["model"]
+
+
+@pytest.mark.parametrize(
+    ("args", "padded"),
+    [
+        ({}, 50432),  # 50257 up to a multiple of 128 x tensor 2
+        ({"make-vocab-size-divisible-by": 512}, 51200),
+        ({"make-vocab-size-divisible-by": 1}, 50258),
+        ({"no-pad-vocab-size": True}, None),
+        ({"padded-vocab-size": 50304}, None),
+    ],
+)
+@pytest.mark.parametrize("framework", ["megatron-lm", "megatron-deepspeed"])
+def test_the_plan_shows_the_vocabulary_as_it_is_padded(
+    framework: str, args: dict[str, Any], padded: int | None
+) -> None:
+    if framework == "megatron-deepspeed" and padded is None:
+        pytest.skip("Megatron-DeepSpeed has no such flag")
+    model = {**SMALL["model"], "vocab": 50257}
+    keys = {**SMALL, "framework": framework, "model": model, "args": {**ARGS, **args}}
+    keys["parallel"] = {"tensor": 2}
+    derived = {one.name: one.value for one in plan_of(**keys).derived}
+    assert derived.get("model.vocab_padded") == padded

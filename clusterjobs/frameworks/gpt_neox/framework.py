@@ -15,7 +15,6 @@ from clusterjobs.frameworks.arguments import arguments_of, script_of
 from clusterjobs.frameworks.base import (
     ConfigFile,
     DataPath,
-    Division,
     Foreseen,
     Framework,
     Program,
@@ -194,9 +193,6 @@ class GptNeoX(Framework):
         for key, one in keys.items():
             diagnostics.relocate(("neox", key), one.where)
         return numbers
-
-    def division(self, spec: Experiment) -> Division:
-        return Division(pads_vocab=True)
 
     def data_paths(
         self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]

@@ -158,7 +158,7 @@ class MegatronDeepSpeed(Framework):
         found = flags.get("pp_partition_method")
         method = " ".join(found.texts) if found else "type:transformer"
         beside = {"type:transformer": 0, "type:transformer|embedding": 2}.get(method)
-        return Division("kv_channels" in flags, beside, pads_vocab=True)
+        return Division("kv_channels" in flags, beside)
 
     def foreseen(
         self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]

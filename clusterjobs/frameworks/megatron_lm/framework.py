@@ -54,6 +54,7 @@ from clusterjobs.spec.model import SpecModel
 # Source of the flags: megatron/training/arguments.py.
 
 
+_UNPADDED = ("no_pad_vocab_size", "disable_pad_vocab_size", "padded_vocab_size")
 _FULLY_SHARDED = ("use_custom_fsdp", "use_megatron_fsdp")
 
 
@@ -82,8 +83,9 @@ def foreseen(spec: Experiment) -> Foreseen:
         layout["precision"] = "fp8"
     if tensor := flags.count("expert_tensor_parallel_size"):
         layout["expert_tensor"] = tensor
+    is_padded = not any(flags.has(name) for name in _UNPADDED)
     multiple = flags.count("make_vocab_size_divisible_by") or VOCAB_MULTIPLE
-    return Foreseen(model, layout, multiple)
+    return Foreseen(model, layout, multiple if is_padded else None)
 
 
 _BYTES = {"fp32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0}
@@ -166,7 +168,7 @@ class MegatronLm(Framework):
 
     def division(self, spec: Experiment) -> Division:
         """The stages of the pipeline are checked by a rule: Megatron-LM asserts equal ones."""
-        return Division("kv_channels" in arguments_by_key(spec), None, pads_vocab=True)
+        return Division("kv_channels" in arguments_by_key(spec), None)
 
     def foreseen(
         self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]
