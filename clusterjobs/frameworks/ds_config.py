@@ -159,7 +159,7 @@ def extensions_folder() -> Variable:
         joined(
             "/tmp/torch-extensions-", variable("SLURM_JOB_ID"), "-", variable("attempt"), "-", TOKEN
         ),
-        "a new folder per node and attempt: the lock of a killed build hangs all ranks",
+        "else a killed build's lock stays",
         "pytorch 189245",
     )
 

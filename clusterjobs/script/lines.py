@@ -28,7 +28,7 @@ def with_reason(line: ShellText, reason: str) -> list[ShellText]:
     if not reason:
         return [line]
     because = ShellText(shell.comment(f"# {reason}"))
-    if len(line) + len(because) < WIDTH - 4:
+    if len(line) + len(because) < WIDTH + 20:
         return [ShellText(f"{line} {because}")]
     return [because, line]
 

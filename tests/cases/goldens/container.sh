@@ -318,8 +318,7 @@
   mounts=( # from the node into the container
     /home:/home # shared storage of gcp-a3-high
     /var/lib/tcpx/lib64:/var/lib/tcpx/lib64 # GPUDirect-TCPX: NCCL's plugin and its devices
-    # GPUDirect-TCPX: NCCL's plugin and its devices
-    "/run/tcpx-$SLURM_JOB_ID:/run/tcpx-$SLURM_JOB_ID"
+    "/run/tcpx-$SLURM_JOB_ID:/run/tcpx-$SLURM_JOB_ID" # GPUDirect-TCPX: NCCL's plugin and its devices
   )
   inside=( # variables that the ranks get, whatever the image sets; by name, so that no value shows
     MASTER_ADDR MASTER_PORT OMP_NUM_THREADS PYTHONUNBUFFERED NCCL_DEBUG NCCL_SOCKET_IFNAME
@@ -429,8 +428,7 @@
   mounts=( # from the node into the container
     /home:/home # shared storage of a3high
     /var/lib/tcpx/lib64:/var/lib/tcpx/lib64 # GPUDirect-TCPX: NCCL's plugin and its devices
-    # GPUDirect-TCPX: NCCL's plugin and its devices
-    "/run/tcpx-$SLURM_JOB_ID:/run/tcpx-$SLURM_JOB_ID"
+    "/run/tcpx-$SLURM_JOB_ID:/run/tcpx-$SLURM_JOB_ID" # GPUDirect-TCPX: NCCL's plugin and its devices
   )
   inside=( # variables that the ranks get, whatever the image sets; by name, so that no value shows
     MASTER_ADDR MASTER_PORT OMP_NUM_THREADS PYTHONUNBUFFERED NCCL_DEBUG NCCL_SOCKET_IFNAME
@@ -520,8 +518,7 @@
     --gpus=all # by NVIDIA's container toolkit
     --device=/dev/infiniband # EFA; without it NCCL takes TCP (aws-ofi-nccl issue 1020)
     --shm-size=547g # Docker's own 64 MB break NCCL
-    # ulimit; Docker does not pass on the job's
-    --ulimit=memlock=65536:65536 --ulimit=nofile=65536:65536
+    --ulimit=memlock=65536:65536 --ulimit=nofile=65536:65536 # ulimit; Docker does not pass on the job's
     "--workdir=$PWD" # where the job runs
     "${mounts[@]/#/--mount=}"
     "${inside[@]/#/--env=}"

@@ -84,8 +84,7 @@ main() {
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
-  # a new folder per node and attempt: the lock of a killed build hangs all ranks
-  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token"
+  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token" # else a killed build's lock stays
   export WANDB_PROJECT=gpt
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
@@ -103,8 +102,7 @@ main() {
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
-  # a new folder per node and attempt: the lock of a killed build hangs all ranks
-  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token"
+  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token" # else a killed build's lock stays
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
@@ -126,8 +124,7 @@ main() {
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
-  # a new folder per node and attempt: the lock of a killed build hangs all ranks
-  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token"
+  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token" # else a killed build's lock stays
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
   VIRTUAL_ENV=/fsx/envs/bert; export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
@@ -144,8 +141,7 @@ main() {
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
-  # a new folder per node and attempt: the lock of a killed build hangs all ranks
-  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token"
+  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token" # else a killed build's lock stays
   export NOTE='$(touch /tmp/never)'
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
@@ -161,8 +157,7 @@ main() {
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # a new folder per node and attempt: the lock of a killed build hangs all ranks
-  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token"
+  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token" # else a killed build's lock stays
   export TRANSFORMERS_OFFLINE=1
   export HF_DATASETS_OFFLINE=1
 
@@ -196,8 +191,7 @@ main() {
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # a new folder per node and attempt: the lock of a killed build hangs all ranks
-  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token"
+  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token" # else a killed build's lock stays
   VIRTUAL_ENV=/beegfs/nlp/env; export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
   [[ -x $VIRTUAL_ENV/bin/python3 ]] || fail "no virtual environment at $VIRTUAL_ENV"
 
@@ -212,12 +206,10 @@ main() {
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   # registering buffers of the host with the GPU locks memory, and can block CUDA
   export FI_CXI_DISABLE_HOST_REGISTER="${FI_CXI_DISABLE_HOST_REGISTER:-1}"
-  # how libfabric notices memory that was freed
-  export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR:-userfaultfd}"
+  export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR:-userfaultfd}" # how libfabric notices memory that was freed
   # room for NCCL's messages; a full queue slows all of them
   export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE:-131072}"
-  # RDMA to GPUs on the NUMA node of the card
-  export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL:-PHB}"
+  export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL:-PHB}" # RDMA to GPUs on the NUMA node of the card
   export NCCL_CROSS_NIC="${NCCL_CROSS_NIC:-1}" # the cards of a node share one network
 
   # The cluster's code (setup) is parsed when it runs, so that an error in it ends the job here.
@@ -265,12 +257,10 @@ END
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   # registering buffers of the host with the GPU locks memory, and can block CUDA
   export FI_CXI_DISABLE_HOST_REGISTER="${FI_CXI_DISABLE_HOST_REGISTER:-1}"
-  # how libfabric notices memory that was freed
-  export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR:-userfaultfd}"
+  export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR:-userfaultfd}" # how libfabric notices memory that was freed
   # room for NCCL's messages; a full queue slows all of them
   export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE:-131072}"
-  # RDMA to GPUs on the NUMA node of the card
-  export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL:-PHB}"
+  export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL:-PHB}" # RDMA to GPUs on the NUMA node of the card
   export NCCL_CROSS_NIC="${NCCL_CROSS_NIC:-1}" # the cards of a node share one network
   export MIOPEN_USER_DB_PATH="/tmp/miopen-${USER-}" # MIOpen's cache cannot be locked on Lustre
   export MIOPEN_CUSTOM_CACHE_DIR="/tmp/miopen-${USER-}" # likewise
@@ -298,10 +288,8 @@ END
   export NCCL_FASTRAK_CTRL_DEV=enp0s12 # the first card: the plugin's control
   # the cards beside the GPUs
   export NCCL_FASTRAK_IFNAME='enp6s0,enp7s0,enp13s0,enp14s0,enp134s0,enp135s0,enp141s0,enp142s0'
-  # where the node has the apertures of the cards
-  export NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY=/dev/aperture_devices
-  # tensor and context ranks need kernels in launch order; Blackwell does not
-  export CUDA_DEVICE_MAX_CONNECTIONS=1
+  export NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY=/dev/aperture_devices # where the node has the apertures of the cards
+  export CUDA_DEVICE_MAX_CONNECTIONS=1 # tensor and context ranks need kernels in launch order; Blackwell does not
   export NVIDIA_VISIBLE_DEVICES=all # else enroot shows no GPU to an image
   export NVIDIA_DRIVER_CAPABILITIES='compute,utility' # driver libraries of CUDA
 
@@ -316,8 +304,7 @@ END
   export NCCL_DEBUG=INFO # its log says whether InfiniBand is used
   export NCCL_DEBUG_SUBSYS='INIT,NET' # of that, what is about the network
   export NCCL_DEBUG_FILE="$job_dir/nccl/%h.%p" # a file for each rank
-  # tensor and context ranks need kernels in launch order; Blackwell does not
-  export CUDA_DEVICE_MAX_CONNECTIONS=1
+  export CUDA_DEVICE_MAX_CONNECTIONS=1 # tensor and context ranks need kernels in launch order; Blackwell does not
   export NVIDIA_VISIBLE_DEVICES=all # else enroot shows no GPU to an image
   export NVIDIA_DRIVER_CAPABILITIES='compute,utility' # driver libraries of CUDA
   # mlx5_4 and mlx5_5 are ports of the storage network
@@ -359,8 +346,7 @@ main() {
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # tensor and context ranks need kernels in launch order; Blackwell does not
-  export CUDA_DEVICE_MAX_CONNECTIONS=1
+  export CUDA_DEVICE_MAX_CONNECTIONS=1 # tensor and context ranks need kernels in launch order; Blackwell does not
 
   # The cluster's code (setup) is parsed when it runs, so that an error in it ends the job here.
   set +u
@@ -383,8 +369,7 @@ END
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # torch 2.6 and later need it for fairseq's checkpoints
-  export TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1
+  export TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 # torch 2.6 and later need it for fairseq's checkpoints
   export NCCL_SOCKET_IFNAME=ens3f0 # the other interface is the management network
 
   # The cluster's code (setup) is parsed when it runs, so that an error in it ends the job here.
@@ -412,15 +397,12 @@ END
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # GPUDirect-TCPX moves data from the cards to the GPUs; NCCL fails without it
-  export NCCL_NET=GPUDirectTCPX_v7
+  export NCCL_NET=GPUDirectTCPX_v7 # GPUDirect-TCPX moves data from the cards to the GPUs; NCCL fails without it
   export NCCL_GPUDIRECTTCPX_CTRL_DEV=enp0s12 # the first card: the plugin's control
-  # the four cards beside the GPUs
-  export NCCL_GPUDIRECTTCPX_SOCKET_IFNAME='enp6s0,enp12s0,enp134s0,enp140s0'
+  export NCCL_GPUDIRECTTCPX_SOCKET_IFNAME='enp6s0,enp12s0,enp134s0,enp140s0' # the four cards beside the GPUs
   # the sockets of the receive manager, which the prolog starts for each job
   export NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX="/run/tcpx-$SLURM_JOB_ID"
-  # time to steer a flow to its GPU
-  export NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS=1000000
+  export NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS=1000000 # time to steer a flow to its GPU
   export NCCL_GPUDIRECTTCPX_FORCE_ACK=0 # no acknowledgement of each message
   export NCCL_GPUDIRECTTCPX_TX_COMPLETION_NANOSLEEP=1000 # threads that send sleep
   export NCCL_ALGO=Ring # the plugin supports rings alone
@@ -451,12 +433,10 @@ END
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   # registering buffers of the host with the GPU locks memory, and can block CUDA
   export FI_CXI_DISABLE_HOST_REGISTER="${FI_CXI_DISABLE_HOST_REGISTER:-1}"
-  # how libfabric notices memory that was freed
-  export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR:-userfaultfd}"
+  export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR:-userfaultfd}" # how libfabric notices memory that was freed
   # room for NCCL's messages; a full queue slows all of them
   export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE:-131072}"
-  # RDMA to GPUs on the NUMA node of the card
-  export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL:-PHB}"
+  export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL:-PHB}" # RDMA to GPUs on the NUMA node of the card
   export NCCL_CROSS_NIC="${NCCL_CROSS_NIC:-1}" # the cards of a node share one network
   export HDF5_USE_FILE_LOCKING=FALSE
 
@@ -470,8 +450,7 @@ END
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   export LOCAL_WORLD_SIZE=8 # ranks per node, which srun does not set
-  # a new folder per node and attempt: the lock of a killed build hangs all ranks
-  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token"
+  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token" # else a killed build's lock stays
 
 # ======== fabric-infiniband
   # ---- environment ---------------------------------------------------------------------------
@@ -497,10 +476,8 @@ END
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   # registering buffers of the host with the GPU locks memory, and can block CUDA
   export FI_CXI_DISABLE_HOST_REGISTER="${FI_CXI_DISABLE_HOST_REGISTER:-1}"
-  # how libfabric notices memory that was freed
-  export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR:-userfaultfd}"
-  # RDMA to GPUs on the NUMA node of the card
-  export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL:-PHB}"
+  export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR:-userfaultfd}" # how libfabric notices memory that was freed
+  export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL:-PHB}" # RDMA to GPUs on the NUMA node of the card
   export NCCL_CROSS_NIC="${NCCL_CROSS_NIC:-1}" # the cards of a node share one network
   export NCCL_DEBUG=INFO # its log says whether Slingshot is used
   export NCCL_DEBUG_SUBSYS='INIT,NET' # of that, what is about the network
@@ -516,15 +493,12 @@ END
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
-  # GPUDirect-TCPX moves data from the cards to the GPUs; NCCL fails without it
-  export NCCL_NET=GPUDirectTCPX_v7
+  export NCCL_NET=GPUDirectTCPX_v7 # GPUDirect-TCPX moves data from the cards to the GPUs; NCCL fails without it
   export NCCL_GPUDIRECTTCPX_CTRL_DEV=enp0s12 # the first card: the plugin's control
-  # the four cards beside the GPUs
-  export NCCL_GPUDIRECTTCPX_SOCKET_IFNAME='enp6s0,enp12s0,enp134s0,enp140s0'
+  export NCCL_GPUDIRECTTCPX_SOCKET_IFNAME='enp6s0,enp12s0,enp134s0,enp140s0' # the four cards beside the GPUs
   # the sockets of the receive manager, which the prolog starts for each job
   export NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX="/run/tcpx-$SLURM_JOB_ID"
-  # time to steer a flow to its GPU
-  export NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS=1000000
+  export NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS=1000000 # time to steer a flow to its GPU
   export NCCL_GPUDIRECTTCPX_FORCE_ACK=0 # no acknowledgement of each message
   export NCCL_GPUDIRECTTCPX_TX_COMPLETION_NANOSLEEP=1000 # threads that send sleep
   export NCCL_ALGO=Ring # the plugin supports rings alone
@@ -565,8 +539,7 @@ END
   export NCCL_FASTRAK_CTRL_DEV=enp0s12 # the first card: the plugin's control
   # the cards beside the GPUs
   export NCCL_FASTRAK_IFNAME='enp6s0,enp7s0,enp13s0,enp14s0,enp134s0,enp135s0,enp141s0,enp142s0'
-  # where the node has the apertures of the cards
-  export NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY=/dev/aperture_devices
+  export NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY=/dev/aperture_devices # where the node has the apertures of the cards
   export NCCL_DEBUG=INFO # its log says whether GPUDirect-TCPXO is used
   export NCCL_DEBUG_SUBSYS='INIT,NET' # of that, what is about the network
   export NCCL_DEBUG_FILE="$job_dir/nccl/%h.%p" # a file for each rank
@@ -598,8 +571,7 @@ END
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   export LOCAL_SIZE=1 # ranks per node, which only deepspeed's launcher sets
-  # a new folder per node and attempt: the lock of a killed build hangs all ranks
-  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token"
+  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token" # else a killed build's lock stays
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
@@ -614,8 +586,7 @@ END
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
-  # tensor and context ranks need kernels in launch order; Blackwell does not
-  export CUDA_DEVICE_MAX_CONNECTIONS=1
+  export CUDA_DEVICE_MAX_CONNECTIONS=1 # tensor and context ranks need kernels in launch order; Blackwell does not
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
   VIRTUAL_ENV=/fsx/envs/megatron; export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
@@ -649,8 +620,7 @@ END
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   export LOCAL_WORLD_SIZE=8 # ranks per node, which srun does not set
-  # a new folder per node and attempt: the lock of a killed build hangs all ranks
-  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token"
+  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token" # else a killed build's lock stays
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
@@ -661,16 +631,14 @@ END
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
-  # where the record is written (older name)
-  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
+  export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written (older name)
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   export NCCL_DEBUG=INFO # its log says whether EFA is used
   export NCCL_DEBUG_SUBSYS='INIT,NET' # of that, what is about the network
   export NCCL_DEBUG_FILE="$job_dir/nccl/%h.%p" # a file for each rank
   export LOCAL_SIZE=8 # ranks per node, which only deepspeed's launcher sets
-  # a new folder per node and attempt: the lock of a killed build hangs all ranks
-  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token"
+  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token" # else a killed build's lock stays
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
   VIRTUAL_ENV='/fsx/my envs/megatron'; export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
@@ -711,10 +679,8 @@ main() {
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
-  # once this file is there: save a checkpoint and end
-  export CLUSTERJOBS_STOP_FILE="$job_dir/stop"
-  # touch this file while a long step makes progress
-  export CLUSTERJOBS_HEARTBEAT="$job_dir/heartbeat"
+  export CLUSTERJOBS_STOP_FILE="$job_dir/stop" # once this file is there: save a checkpoint and end
+  export CLUSTERJOBS_HEARTBEAT="$job_dir/heartbeat" # touch this file while a long step makes progress
   export NCCL_DEBUG=INFO # its log says whether EFA is used
   export NCCL_DEBUG_SUBSYS='INIT,NET' # of that, what is about the network
   export NCCL_DEBUG_FILE="$job_dir/nccl/%h.%p" # a file for each rank
@@ -734,8 +700,7 @@ main() {
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
-  # a new folder per node and attempt: the lock of a killed build hangs all ranks
-  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token"
+  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token" # else a killed build's lock stays
   export COLLECTOR="${CLUSTERJOBS_COLLECTOR_ADDR-}"
   export NODE="${SLURM_JOB_ID-}"
   # libfabric and its NCCL plugin, wherever the AMI has them
@@ -796,8 +761,7 @@ main() {
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
-  # once this file is there: save a checkpoint and end
-  export CLUSTERJOBS_STOP_FILE="$job_dir/stop"
+  export CLUSTERJOBS_STOP_FILE="$job_dir/stop" # once this file is there: save a checkpoint and end
   export CLUSTERJOBS_SWEEP=lr # the name of the sweep
   export CLUSTERJOBS_POINT="$point_name" # the name of this point
   export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for this point's results
@@ -837,8 +801,7 @@ main() {
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
-  # once this file is there: save a checkpoint and end
-  export CLUSTERJOBS_STOP_FILE="$job_dir/stop"
+  export CLUSTERJOBS_STOP_FILE="$job_dir/stop" # once this file is there: save a checkpoint and end
   export CLUSTERJOBS_SWEEP=scaling # the name of the sweep
   export CLUSTERJOBS_POINT="$point_name" # the name of this point
   export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for this point's results
@@ -855,8 +818,7 @@ main() {
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
-  # once this file is there: save a checkpoint and end
-  export CLUSTERJOBS_STOP_FILE="$job_dir/stop"
+  export CLUSTERJOBS_STOP_FILE="$job_dir/stop" # once this file is there: save a checkpoint and end
   export NCCL_DEBUG=INFO # its log says whether EFA is used
   export NCCL_DEBUG_SUBSYS='INIT,NET' # of that, what is about the network
   export NCCL_DEBUG_FILE="$job_dir/nccl/%h.%p" # a file for each rank
@@ -887,8 +849,7 @@ main() {
   # ---- environment ---------------------------------------------------------------------------
   export OMP_NUM_THREADS=2 # CPUs of one rank; by default every rank uses all
   export PYTHONUNBUFFERED=1 # log lines appear when they are written
-  # once this file is there: save a checkpoint and end
-  export CLUSTERJOBS_STOP_FILE="$job_dir/stop"
+  export CLUSTERJOBS_STOP_FILE="$job_dir/stop" # once this file is there: save a checkpoint and end
   export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 # a new store for restarted ranks
   export TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE='[rank${rank}]: ' # torchrun's label of a line
 
@@ -926,10 +887,8 @@ main() {
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   export ACCELERATE_GRADIENT_ACCUMULATION_STEPS=4 # batch: Accelerator accumulates as often
-  # a new folder per node and attempt: the lock of a killed build hangs all ranks
-  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token"
-  # batch, precision, zero and ds_config
-  export ACCELERATE_DEEPSPEED_CONFIG_FILE="$job_dir/ds_config.json"
+  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token" # else a killed build's lock stays
+  export ACCELERATE_DEEPSPEED_CONFIG_FILE="$job_dir/ds_config.json" # batch, precision, zero and ds_config
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
@@ -968,18 +927,14 @@ main() {
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
-  # once this file is there: save a checkpoint and end
-  export CLUSTERJOBS_STOP_FILE="$job_dir/stop"
+  export CLUSTERJOBS_STOP_FILE="$job_dir/stop" # once this file is there: save a checkpoint and end
   export PL_TRAINER_NUM_NODES=2 # the Trainer's num_nodes, if the script gives none
   export PL_TRAINER_DEVICES=8 # the Trainer's devices, if the script gives none
   export PL_TRAINER_ACCELERATOR=gpu # the Trainer's accelerator, if the script gives none
   export PL_TRAINER_PRECISION=bf16-mixed # the Trainer's precision, if the script gives none
-  # the Trainer's accumulate_grad_batches, if the script gives none
-  export PL_TRAINER_ACCUMULATE_GRAD_BATCHES=2
-  # the Trainer's default_root_dir, if the script gives none
-  export PL_TRAINER_DEFAULT_ROOT_DIR=/fsx/checkpoints/vit
-  # where the callback saves, and looks for the newest checkpoint
-  export CLUSTERJOBS_CHECKPOINTS=/fsx/checkpoints/vit
+  export PL_TRAINER_ACCUMULATE_GRAD_BATCHES=2 # the Trainer's accumulate_grad_batches, if the script gives none
+  export PL_TRAINER_DEFAULT_ROOT_DIR=/fsx/checkpoints/vit # the Trainer's default_root_dir, if the script gives none
+  export CLUSTERJOBS_CHECKPOINTS=/fsx/checkpoints/vit # where the callback saves, and looks for the newest checkpoint
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
   # Lightning loads the callback from here, by its entry point
@@ -1008,8 +963,7 @@ main() {
   # ---- environment ---------------------------------------------------------------------------
   export OMP_NUM_THREADS=2 # CPUs of one rank; by default every rank uses all
   export PYTHONUNBUFFERED=1 # log lines appear when they are written
-  # torch 2.6 and later need it for fairseq's checkpoints
-  export TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1
+  export TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 # torch 2.6 and later need it for fairseq's checkpoints
 
 # ======== jax-p4d
   # ---- environment ---------------------------------------------------------------------------
@@ -1019,8 +973,7 @@ main() {
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
-  # once this file is there: save a checkpoint and end
-  export CLUSTERJOBS_STOP_FILE="$job_dir/stop"
+  export CLUSTERJOBS_STOP_FILE="$job_dir/stop" # once this file is there: save a checkpoint and end
   # a port that is free: JAX's own, 61440 + job id % 4096, may be taken
   export JAX_COORDINATOR_ADDRESS="$MASTER_ADDR:$MASTER_PORT"
   export JAX_LOCAL_DEVICE_IDS='0,1,2,3,4,5,6,7' # in Slurm, JAX gives a rank one GPU by default
@@ -1099,8 +1052,7 @@ main() {
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
-  # a new folder per node and attempt: the lock of a killed build hangs all ranks
-  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token"
+  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token" # else a killed build's lock stays
   export WANDB_PROJECT='my project'
   export WANDB_DIR="${SLURM_SUBMIT_DIR-}/wandb"
   export TRITON_CACHE_DIR="/tmp/triton-${USER-}"

@@ -6,10 +6,7 @@ finish() {
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
   case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
   (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
-  submitted=$(SLURM_TIME_FORMAT=%s timeout 5 squeue --noheader --job="$slurm_job_id" --format=%V | grep -x '[0-9]*')
-  newest=$(find "/fsx/shards/${SLURM_ARRAY_TASK_ID-}" -mindepth 1 -maxdepth 1 ! -name '.*' -printf '%T+ %f\n' 2>/dev/null | sort | tail -n 1 | tail -c 200 | tr -d '"\\[:cntrl:]')
-  printf '{"attempt": %s, "reason": "%s", "exit_code": %s, "checkpoint": "%s", "submitted": %s, "nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' \
-    "$attempt" "$reason" "$status" "$newest" "${submitted:-null}" "$SLURM_JOB_NODELIST" "$SECONDS" -1 >> "$job_dir/attempts.jsonl"
+  record
   echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   exec >&- 2>&- # the log is complete once its writer has read the end
   timeout 10 tail --pid="$log_writer" -f /dev/null
@@ -45,9 +42,7 @@ finish() {
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
   case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
   (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
-  submitted=$(SLURM_TIME_FORMAT=%s timeout 5 squeue --noheader --job="$slurm_job_id" --format=%V | grep -x '[0-9]*')
-  printf '{"attempt": %s, "reason": "%s", "exit_code": %s, "submitted": %s, "nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' \
-    "$attempt" "$reason" "$status" "${submitted:-null}" "$SLURM_JOB_NODELIST" "$SECONDS" -1 >> "$job_dir/attempts.jsonl"
+  record
   echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   exec >&- 2>&- # the log is complete once its writer has read the end
   timeout 10 tail --pid="$log_writer" -f /dev/null
@@ -221,10 +216,7 @@ finish() {
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
   case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
   (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
-  submitted=$(SLURM_TIME_FORMAT=%s timeout 5 squeue --noheader --job="$slurm_job_id" --format=%V | grep -x '[0-9]*')
-  newest=$(timeout 10 head -c 1024 -- /fsx/checkpoints/gpt2-345m/latest 2>/dev/null | head -n 1 | tail -c 200 | tr -d '"\\[:cntrl:]')
-  printf '{"attempt": %s, "reason": "%s", "exit_code": %s, "checkpoint": "%s", "submitted": %s, "nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' \
-    "$attempt" "$reason" "$status" "$newest" "${submitted:-null}" "$SLURM_JOB_NODELIST" "$SECONDS" -1 >> "$job_dir/attempts.jsonl"
+  record
   echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   exec >&- 2>&- # the log is complete once its writer has read the end
   timeout 10 tail --pid="$log_writer" -f /dev/null
@@ -291,10 +283,7 @@ finish() {
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
   case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
   (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
-  submitted=$(SLURM_TIME_FORMAT=%s timeout 5 squeue --noheader --job="$slurm_job_id" --format=%V | grep -x '[0-9]*')
-  newest=$(newest_checkpoint /fsx/checkpoints/sft-mistral | tail -c 200 | tr -d '"\\[:cntrl:]')
-  printf '{"attempt": %s, "reason": "%s", "exit_code": %s, "checkpoint": "%s", "submitted": %s, "nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' \
-    "$attempt" "$reason" "$status" "$newest" "${submitted:-null}" "$SLURM_JOB_NODELIST" "$SECONDS" -1 >> "$job_dir/attempts.jsonl"
+  record
   echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   exec >&- 2>&- # the log is complete once its writer has read the end
   timeout 10 tail --pid="$log_writer" -f /dev/null
@@ -365,10 +354,7 @@ finish() {
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
   case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
   (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
-  submitted=$(SLURM_TIME_FORMAT=%s timeout 5 squeue --noheader --job="$slurm_job_id" --format=%V | grep -x '[0-9]*')
-  newest=$(timeout 10 head -c 1024 -- /fsx/checkpoints/neox-20b/latest 2>/dev/null | head -n 1 | tail -c 200 | tr -d '"\\[:cntrl:]')
-  printf '{"attempt": %s, "reason": "%s", "exit_code": %s, "checkpoint": "%s", "submitted": %s, "nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' \
-    "$attempt" "$reason" "$status" "$newest" "${submitted:-null}" "$SLURM_JOB_NODELIST" "$SECONDS" -1 >> "$job_dir/attempts.jsonl"
+  record
   echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   exec >&- 2>&- # the log is complete once its writer has read the end
   timeout 10 tail --pid="$log_writer" -f /dev/null
@@ -478,14 +464,13 @@ start_again() { # ARGUMENT...: without the variables of sbatch's caller that cha
 
 # ======== restarts-megatron
 run_ranks() { # COMMAND...: in the background, since bash handles signals only between commands
-  # If a trapped signal comes as a process ends, bash can lose its exit code: another `wait` would hang.
+  local log_before; log_before=$(stat -c %s -- "$job_dir/job.log") || log_before=0
   trap '' PIPE; local status # the other signals end the job or set `reason`: the code is not needed
   (trap '' TERM; trap - PIPE; "$@") <&0 & # Slurm sends the ranks SIGTERM too, they may be saving; <&0: keep stdin
   ranks=$!
-  local log_before; log_before=$(stat -c %s -- "$job_dir/job.log") || log_before=0
   watch_ranks &
   background_pids+=("$!")
-  while status=0; wait "$ranks" || status=$?; kill -0 "$ranks" 2>/dev/null; do :; done
+  while status=0; wait "$ranks" || status=$?; kill -0 "$ranks" 2>/dev/null; do :; done # a `wait` too many would hang
   trap : PIPE; ranks=''
   [[ -n $reason || ! -s $job_dir/watchdog.$attempt ]] || reason=$(< "$job_dir/watchdog.$attempt")
   [[ -n $reason ]] || ask_slurm_for_reason
@@ -526,13 +511,11 @@ decide() { # begin | end OPTION...: by attempt.py, which also writes the record;
 
 # ======== restarts-own-script
 start_job() { # JOB_FOLDER ARGUMENT...
-  job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
-  reason='' ranks='' # why the attempt ends, once that is known; the ranks, while they run
+  job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1)) reason='' ranks='' # why it ends; the ranks, while they run
   umask o-w # for the ranks, too
   with_timeout make_job_folder "$job_dir"
-  exec > >(trap '' {1..16} {24..31} {34..64}
-    while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1 # a killed tee is replaced
-  log_writer=$!
+  exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1
+  log_writer=$! # a tee that is killed starts again
   [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
   [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
   slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID} # not the whole array
@@ -617,13 +600,11 @@ decide() { # begin | end OPTION...: by attempt.py, which also writes the record;
 }
 
 start_job() { # JOB_FOLDER ARGUMENT...
-  job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
-  reason='' ranks='' # why the attempt ends, once that is known; the ranks, while they run
+  job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1)) reason='' ranks='' # why it ends; the ranks, while they run
   umask o-w # for the ranks, too
   with_timeout make_job_folder "$job_dir"
-  exec > >(trap '' {1..16} {24..31} {34..64}
-    while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1 # a killed tee is replaced
-  log_writer=$!
+  exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1
+  log_writer=$! # a tee that is killed starts again
   [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
   [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
   slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID} # not the whole array
@@ -761,14 +742,12 @@ watch_ranks() { # stops ranks that have stalled, and a launcher whose ranks are 
 
 # ======== roles-docker
 start_job() { # JOB_FOLDER ARGUMENT...
-  job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
-  reason='' ranks='' # why the attempt ends, once that is known; the ranks, while they run
+  job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1)) reason='' ranks='' # why it ends; the ranks, while they run
   umask o-w # for the ranks, too
   token=$(mktemp -u XXXXXXXXXXXX) # in names in /tmp, so that nobody else can have made them
   with_timeout make_job_folder "$job_dir"
-  exec > >(trap '' {1..16} {24..31} {34..64}
-    while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1 # a killed tee is replaced
-  log_writer=$!
+  exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1
+  log_writer=$! # a tee that is killed starts again
   [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
   [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
   slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID} # not the whole array
@@ -786,15 +765,14 @@ start_job() { # JOB_FOLDER ARGUMENT...
 }
 
 run_ranks() { # COMMAND...: in the background, since bash handles signals only between commands
-  # If a trapped signal comes as a process ends, bash can lose its exit code: another `wait` would hang.
+  local log_before; log_before=$(stat -c %s -- "$job_dir/job.log") || log_before=0
   trap '' PIPE; local status # the other signals end the job or set `reason`: the code is not needed
   (trap '' TERM; trap - PIPE; "$@") <&0 & # Slurm sends the ranks SIGTERM too, they may be saving; <&0: keep stdin
   ranks=$!
-  local log_before; log_before=$(stat -c %s -- "$job_dir/job.log") || log_before=0
   watch_roles &
   role_watch=$!
   background_pids+=("$role_watch")
-  while status=0; wait "$ranks" || status=$?; kill -0 "$ranks" 2>/dev/null; do :; done
+  while status=0; wait "$ranks" || status=$?; kill -0 "$ranks" 2>/dev/null; do :; done # a `wait` too many would hang
   trap : PIPE; ranks=''
   [[ -n $reason ]] || ask_slurm_for_reason
   [[ -n $reason ]] || fail_if_role_ended "$status"
@@ -1083,14 +1061,12 @@ signal_ranks() { # SIGNAL
 }
 
 start_job() { # JOB_FOLDER
-  job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
-  reason='' ranks='' # why the attempt ends, once that is known; the ranks, while they run
+  job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1)) reason='' ranks='' # why it ends; the ranks, while they run
   umask o-w # for the ranks, too
   with_timeout make_job_folder "$job_dir"
   skip_if_ended
-  exec > >(trap '' {1..16} {24..31} {34..64}
-    while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1 # a killed tee is replaced
-  log_writer=$!
+  exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1
+  log_writer=$! # a tee that is killed starts again
   [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
   [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
   slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID} # not the whole array
@@ -1281,16 +1257,14 @@ read_point() { # INDEX; `export -n`: sbatch's caller may have exported such a na
 }
 
 start_job() { # JOB_FOLDER ARGUMENT...
-  job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
-  reason='' ranks='' # why the attempt ends, once that is known; the ranks, while they run
+  job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1)) reason='' ranks='' # why it ends; the ranks, while they run
   umask o-w # for the ranks, too
   [[ ! -f /dev/stdout ]] || chmod go= /dev/stdout || fail "cannot protect Slurm's copy of the log"
   with_timeout make_job_folder "$job_dir"
   log_copy="/fsx/logs/lr=$lr.log"
   with_timeout make_log_copy "$log_copy"
-  exec > >(trap '' {1..16} {24..31} {34..64}
-    while tee -a -- "$job_dir/job.log" "$log_copy"; (( $? > 128 )); do :; done) 2>&1 # a killed tee is replaced
-  log_writer=$!
+  exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log" "$log_copy"; (( $? > 128 )); do :; done) 2>&1
+  log_writer=$! # a tee that is killed starts again
   [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
   [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
   slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID} # not the whole array
@@ -1411,10 +1385,7 @@ finish() {
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
   case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
   (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
-  submitted=$(SLURM_TIME_FORMAT=%s timeout 5 squeue --noheader --job="$slurm_job_id" --format=%V | grep -x '[0-9]*')
-  newest=$(find '/fsx/checkpoints/roberta-hydra 1' -mindepth 1 -maxdepth 1 ! -name '.*' -printf '%T+ %f\n' 2>/dev/null | sort | tail -n 1 | tail -c 200 | tr -d '"\\[:cntrl:]')
-  printf '{"attempt": %s, "reason": "%s", "exit_code": %s, "checkpoint": "%s", "submitted": %s, "nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' \
-    "$attempt" "$reason" "$status" "$newest" "${submitted:-null}" "$SLURM_JOB_NODELIST" "$SECONDS" -1 >> "$job_dir/attempts.jsonl"
+  record
   echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   exec >&- 2>&- # the log is complete once its writer has read the end
   timeout 10 tail --pid="$log_writer" -f /dev/null
@@ -1467,10 +1438,7 @@ finish() {
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
   case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
   (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
-  submitted=$(SLURM_TIME_FORMAT=%s timeout 5 squeue --noheader --job="$slurm_job_id" --format=%V | grep -x '[0-9]*')
-  newest=$(timeout 10 head -c 1024 -- '/fsx/checkpoints/every key/latest' 2>/dev/null | head -n 1 | tail -c 200 | tr -d '"\\[:cntrl:]')
-  printf '{"attempt": %s, "reason": "%s", "exit_code": %s, "checkpoint": "%s", "submitted": %s, "nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' \
-    "$attempt" "$reason" "$status" "$newest" "${submitted:-null}" "$SLURM_JOB_NODELIST" "$SECONDS" -1 >> "$job_dir/attempts.jsonl"
+  record
   echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   exec >&- 2>&- # the log is complete once its writer has read the end
   timeout 10 tail --pid="$log_writer" -f /dev/null
@@ -1488,15 +1456,13 @@ make_job_folder() { # FOLDER: this user's alone, since programs run from it
 
 # ======== log-of-all-jobs
 start_job() { # JOB_FOLDER ARGUMENT...
-  job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
-  reason='' ranks='' # why the attempt ends, once that is known; the ranks, while they run
+  job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1)) reason='' ranks='' # why it ends; the ranks, while they run
   umask o-w # for the ranks, too
   with_timeout make_job_folder "$job_dir"
   log_copy=/fsx/logs/cumulative.log
   with_timeout make_log_copy "$log_copy"
-  exec > >(trap '' {1..16} {24..31} {34..64}
-    while tee -a -- "$job_dir/job.log" "$log_copy"; (( $? > 128 )); do :; done) 2>&1 # a killed tee is replaced
-  log_writer=$!
+  exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log" "$log_copy"; (( $? > 128 )); do :; done) 2>&1
+  log_writer=$! # a tee that is killed starts again
   [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
   [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
   slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID} # not the whole array

@@ -36,8 +36,7 @@
   )
   run_ranks srun "${srun_options[@]}" bash -c '
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=1
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=1
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -57,8 +56,7 @@
   )
   run_ranks srun "${srun_options[@]}" bash -c '
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -86,8 +84,7 @@
   )
   run_ranks srun "${srun_options[@]}" bash -c '
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=2
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=2
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -134,8 +131,7 @@
   )
   run_ranks srun "${srun_options[@]}" bash -c '
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=1
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=1
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -157,8 +153,7 @@
   )
   run_ranks srun "${srun_options[@]}" bash -c '
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=1
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=1
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -208,8 +203,7 @@
     export NODE_RANK=$SLURM_NODEID
     [[ -x $VIRTUAL_ENV/bin/python3 ]] || { echo "no virtual environment at $VIRTUAL_ENV" >&2; exit 1; }
     export PATH="$VIRTUAL_ENV/bin:$PATH"
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -232,8 +226,7 @@
     export NODE_RANK=$SLURM_NODEID
     [[ -x $VIRTUAL_ENV/bin/python3 ]] || { echo "no virtual environment at $VIRTUAL_ENV" >&2; exit 1; }
     export PATH="$VIRTUAL_ENV/bin:$PATH"
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -504,8 +497,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   run_ranks srun "${srun_options[@]}" bash -c '
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=4
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=4
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -525,8 +517,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   run_ranks srun "${srun_options[@]}" bash -c '
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -547,8 +538,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   run_ranks srun "${srun_options[@]}" "${container[@]}" bash -c '
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -702,8 +692,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   run_ranks srun "${srun_options[@]}" bash -c '
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=4
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=4
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -732,8 +721,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   run_ranks srun "${srun_options[@]}" bash -c '
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=4
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=4
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -758,8 +746,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
       unset "$name"
     done
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=4
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=4
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -1087,8 +1074,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   run_ranks srun "${srun_options[@]}" bash -c '
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=1
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=1
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -1208,8 +1194,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   run_ranks srun "${srun_options[@]}" bash -c '
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -1301,8 +1286,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   run_ranks srun "${srun_options[@]}" bash -c '
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -1510,8 +1494,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   run_ranks srun "${srun_options[@]}" bash -c '
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -1530,8 +1513,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   run_ranks srun "${srun_options[@]}" bash -c '
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=2
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=2
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -1570,8 +1552,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   run_ranks srun "${srun_options[@]}" bash -c '
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=1
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=1
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -1590,8 +1571,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   run_ranks srun "${srun_options[@]}" bash -c '
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=1
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=1
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -1632,8 +1612,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   export CLUSTERJOBS_ATTEMPT=$attempt # the watchdog knows the ranks by it
   run_ranks srun "${srun_options[@]}" bash -c '
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -1904,8 +1883,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     set -- "${@//"$CLUSTERJOBS_NODE_RANK"/$SLURM_NODEID}" # replace the placeholder in the command below
     export CLUSTERJOBS_NODE_RANK=$SLURM_NODEID
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
 
   # A command above, or the data, may have made these.
@@ -1928,8 +1906,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     set -- "${@//"$CLUSTERJOBS_NODE_RANK"/$SLURM_NODEID}" # replace the placeholder in the command below
     export CLUSTERJOBS_NODE_RANK=$SLURM_NODEID
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
 
   # ---- after a training that ended well ------------------------------------------------------
@@ -1945,8 +1922,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     set -- "${@//"$CLUSTERJOBS_NODE_RANK"/$SLURM_NODEID}" # replace the placeholder in the command below
     export CLUSTERJOBS_NODE_RANK=$SLURM_NODEID
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -1963,8 +1939,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   run_ranks srun "${srun_options[@]}" bash -c '
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
 
   # A command above, or the data, may have made these.
@@ -2027,8 +2002,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   run_ranks srun "${srun_options[@]}" bash -c '
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
   srun --overlap --cpu-bind=none --cpus-per-task="$SLURM_CPUS_ON_NODE" \
     --nodes=2 --ntasks=2 --ntasks-per-node=1 nvidia-smi -q
@@ -2093,8 +2067,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   run_ranks srun "${srun_options[@]}" bash -c '
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
 
   # A command above, or the data, may have made these.
@@ -2110,8 +2083,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   run_ranks srun "${srun_options[@]}" bash -c '
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -2153,8 +2125,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   run_ranks srun "${srun_options[@]}" bash -c '
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=1
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=1
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -2313,8 +2284,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   run_ranks srun "${srun_options[@]}" bash -c '
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=4
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=4
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -2517,8 +2487,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   run_ranks srun "${srun_options[@]}" bash -c '
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -2539,8 +2508,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   export CLUSTERJOBS_ATTEMPT=$attempt # the watchdog knows the ranks by it
   run_ranks srun "${srun_options[@]}" bash -c '
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -2567,8 +2535,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   run_ranks srun "${srun_options[@]}" bash -c '
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -2676,8 +2643,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   run_ranks srun "${srun_options[@]}" bash -c '
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -2716,8 +2682,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   run_ranks srun "${srun_options[@]}" bash -c '
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -2758,8 +2723,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   run_ranks srun "${srun_options[@]}" bash -c '
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=2
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=2
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -2820,8 +2784,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   export CLUSTERJOBS_ATTEMPT=$attempt # the watchdog knows the ranks by it
   run_ranks srun "${srun_options[@]}" bash -c '
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=1
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=1
     exec "$@"' rank "${command[@]}"
   reason=completed
 }
@@ -2955,8 +2918,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   run_ranks srun "${srun_options[@]}" bash -c '
     export NODE_RANK=$SLURM_NODEID
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=4
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=4
     exec "$@"' rank "${command[@]}"
 
   # ---- after a training that ended well ------------------------------------------------------
