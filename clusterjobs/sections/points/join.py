@@ -230,8 +230,6 @@ def _common(texts: Values) -> str:
     return os.path.commonprefix(texts)  # noqa: RUF071 - these are no paths
 
 
-_Path = tuple[str, ...]
-
 # Texts that the script quotes where it expands them: a path in the plan, `*` for every item of a
 # list -> the name of a variable for them, "" for that of the option or variable it belongs to.
 TEXTS: Mapping[str, str] = {

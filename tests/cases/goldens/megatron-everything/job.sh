@@ -502,18 +502,13 @@ finish_export() {
 }
 
 find_python() { # prints the system's own, which is on no shared folder, or else the job's
-  local old python=/usr/bin/python3
-  for old in /usr/bin/python3.{0..6}; do # too old; RHEL 8 has 3.6
-    [[ ! $python -ef $old ]] || python=''
+  local python found='there is no python3 on this node'
+  for python in /usr/bin/python3 "$(type -P python3)"; do
+    [[ -x $python ]] || continue
+    "$python" -BEsS -c 'import sys; sys.exit(sys.version_info < (3, 7))' && { echo "$python"; return; } # RHEL 8 has 3.6
+    found="$python is $("$python" --version 2>&1), and Python 3.7 is needed"
   done
-  if [[ ! -x $python ]]; then
-    python=$(type -P python3) || { echo 'clusterjobs: there is no python3 on this node' >&2; return 1; }
-    "$python" -BEsS -c 'import sys; sys.exit(sys.version_info < (3, 7))' || {
-      echo "clusterjobs: $python is $("$python" --version 2>&1), and Python 3.7 is needed" >&2
-      return 1
-    }
-  fi
-  printf '%s\n' "$python"
+  echo "clusterjobs: $found" >&2; return 1
 }
 
 check_nodes() {
