@@ -212,4 +212,5 @@ class ObjectVerifier:
         size, etag = self._wanted[name]
         sizes = sizes or possible_part_sizes(size, etag.partition("-")[2])
         with open(path_of(self._to, name), "rb") as file:
-            return check_etag(file.fileno(), size, etag, sizes)
+            verdict, crcs = check_etag(file.fileno(), size, etag, sizes)
+            return verdict, crcs
