@@ -19,6 +19,7 @@ from clusterjobs.clusters.source import ClusterFiles, ClusterSource
 from clusterjobs.errors import InputError, Problem, in_order
 from clusterjobs.plugins import PlannedJob, check_plans, on_this_machine
 from clusterjobs.runs.spec_files import OwnConfigs
+from clusterjobs.script.site.templates import NO_SITE
 from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.render import Inputs, Script, joined_outputs, render_script
 from clusterjobs.sections.rendering import PointArray, PointPlan, PointTable
@@ -375,10 +376,30 @@ class Run:
         return self._rendered(self.arrays)
 
     def _rendered(self, arrays: Sequence[PointArray]) -> tuple[RunScript, ...]:
-        return tuple(
+        scripts = tuple(
             RunScript(file, array, render_script(array.plan, self.inputs, array.table))
             for file, array in zip(script_names(len(arrays)), arrays, strict=True)
         )
+        if self.inputs.templates.files:
+            self._check(scripts)
+        return scripts
+
+    def _check(self, scripts: Sequence[RunScript]) -> None:
+        """Raise InputError if a site's templates break what every script has to keep."""
+        from clusterjobs.script.site.invariants import Scripts  # only with a site's templates
+        from clusterjobs.script.site.origin import check_bash
+
+        check_bash([one.text for one in scripts], self.inputs.templates)
+        without = self.inputs._replace(templates=NO_SITE)
+        problems: dict[Problem, None] = {}
+        for one in scripts:
+            plan = one.array.plan
+            packaged = render_script(plan, without, one.array.table).text
+            secrets = tuple(secret.name for secret in plan.environment.secrets)
+            found = Scripts(one.text, packaged, secrets, self.inputs.templates).problems()
+            problems |= dict.fromkeys(found)
+        if problems:
+            raise InputError(in_order(problems))
 
     @property
     def planned_jobs(self) -> list[PlannedJob]:
@@ -401,9 +422,5 @@ class Run:
         scripts = self.scripts()
         if self.sweep:
             further[POINTS] = points_csv(self.tasks)
-        if self.inputs.templates.overrides():
-            from clusterjobs.script.site.origin import check_bash  # only with a site's templates
-
-            check_bash([one.text for one in scripts], self.inputs.templates)
         made = {one.file: (one.array.plan, one.script) for one in scripts}
         return joined_outputs(made, further, self.inputs)

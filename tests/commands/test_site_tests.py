@@ -220,7 +220,7 @@ def test_a_launcher_that_cannot_start_our_program_is_skipped(clusterjobs, slurm)
     clusterjobs("templates", "test", "--update")
     outcome = clusterjobs("templates", "test", "--lab")
     assert (outcome.code, outcome.err) == (
-        0,
+        1,
         f"{TEST}: not started in a lab: deepspeed cannot start our program\n",
     )
     assert outcome.out.splitlines()[-1] == "2 tests: 1 passed, 1 skipped"

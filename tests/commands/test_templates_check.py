@@ -13,10 +13,9 @@ import pytest
 from case_files import Case, read_cases
 
 from clusterjobs import resources
-from clusterjobs.admin.invariants import INVARIANTS
-from clusterjobs.admin.templates import check as script_lint
 from clusterjobs.admin.templates import check as templates_check
 from clusterjobs.admin.templates.check import packaged_samples
+from clusterjobs.script.site.invariants import INVARIANTS
 
 EDITS = read_cases("broken_templates.txt")
 SAMPLES = ("every-section", "plain", "signal")  # each edit changes one of them
@@ -186,8 +185,7 @@ def test_a_spec_of_the_site_that_a_rule_refuses_is_left_out(
 def test_without_shellcheck_its_absence_is_said(
     clusterjobs: Callable[..., object], folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(script_lint.shutil, "which", lambda name: None)
-    monkeypatch.setattr(script_lint.sys, "executable", "/nowhere/python")
+    monkeypatch.setattr(templates_check, "shellcheck_program", lambda: None)
     write(folder, "before_launch.sh", "nvidia-smi\n")
     code, said = check(clusterjobs, folder)
     assert code == 0

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from clusterjobs.admin.invariants import INVARIANTS
 from clusterjobs.admin.templates import check as templates_check
 from clusterjobs.admin.templates.check import packaged_samples
+from clusterjobs.script.site.invariants import INVARIANTS
 from clusterjobs.script.site.templates import INSERTION_POINTS
 
 ROOT = pathlib.Path(__file__).parents[2]

@@ -27,7 +27,9 @@ def test_templates_are_checked_only_if_one_is_overridden(
     (tmp_path / "exp.yaml").write_text(SPEC)
     file = tmp_path / "site/templates" / name
     file.parent.mkdir(parents=True)
-    file.write_text("# ours\n")
+    file.write_text(
+        "# ours\n" if checked == "False" else '{% include "packaged/blocks/header.sh.j2" %}\n'
+    )
     site = {"CLUSTERJOBS_SITE": str(tmp_path / "site"), "XDG_CONFIG_HOME": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],

@@ -16,15 +16,15 @@ from typing import Any, NamedTuple
 import click
 
 from clusterjobs import resources
-from clusterjobs.admin.invariants import INVARIANTS, Scripts
 from clusterjobs.admin.site_tests import example_user
 from clusterjobs.admin.templates.overrides import outdated
 from clusterjobs.console import print_json, problem_data, show_problems
 from clusterjobs.errors import InputError, Location, Problem, one_problem
 from clusterjobs.launchers import LAUNCHERS
 from clusterjobs.runs.load import load
-from clusterjobs.script.parts import PROGRAMS, script_parts
+from clusterjobs.script.parts import PROGRAMS
 from clusterjobs.script.site.check import check_site
+from clusterjobs.script.site.invariants import INVARIANTS, Scripts
 from clusterjobs.script.site.origin import bash_problem, line_origin, replaced_by
 from clusterjobs.script.site.templates import INSERTION_POINTS, NO_SITE, SiteFile, SiteTemplates
 from clusterjobs.script.site.variables import Shape, merged, shape_of
@@ -119,11 +119,8 @@ class Rendered(NamedTuple):
     secrets: tuple[str, ...]
     templates: SiteTemplates
 
-    def scripts(self) -> Scripts:
-        inserted = tuple(
-            one for point in INSERTION_POINTS for one in self.templates.insertions(point)
-        )
-        return Scripts(script_parts(self.text), script_parts(self.packaged), self.secrets, inserted)
+    def problems(self) -> Iterator[Problem]:
+        return Scripts(self.text, self.packaged, self.secrets, self.templates).problems()
 
     def position(self, line: str, template: str) -> Location | None:
         """In the site's files: of a line of the script, or of what replaced a template."""
@@ -246,12 +243,10 @@ def _check_scripts(samples: Sequence[Sample], templates: SiteTemplates) -> list[
 
 def _findings(rendered: Sequence[Rendered], skip_lint: bool) -> list[tuple[Problem, str]]:
     """Each with the name of its sample. ShellCheck, which takes seconds, is the last one."""
-    found = [
-        (problem, one.name)
-        for one in rendered
-        if (problem := bash_problem(one.text, one.templates))
-    ]
-    found += _broken_invariants(rendered)
+    found: list[tuple[Problem, str]] = []
+    for one in rendered:
+        problem = bash_problem(one.text, one.templates)
+        found += [(said, one.name) for said in ([problem] if problem else one.problems())]
     if (program := shellcheck_program()) and not found and not skip_lint:
         found += shellcheck_problems(program, rendered)
     return found
@@ -261,16 +256,6 @@ def _render(sample: Sample, templates: SiteTemplates) -> Rendered:
     script = sample.rendered(templates)
     secrets = tuple(one.name for one in sample.plan.environment.secrets)
     return Rendered(sample.name, sample.script, script.text, secrets, templates)
-
-
-def _broken_invariants(rendered: Sequence[Rendered]) -> Iterator[tuple[Problem, str]]:
-    for one in rendered:
-        scripts = one.scripts()
-        for invariant in INVARIANTS:
-            for broken in invariant.broken(scripts):
-                where = one.position(broken.line, broken.template)
-                what = f"{broken.what}: {invariant.why}"
-                yield Problem(what, where, invariant.name, broken.hint), one.name
 
 
 def _named(problem: Problem, names: Sequence[str], total: int) -> Problem:

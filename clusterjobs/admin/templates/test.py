@@ -39,7 +39,7 @@ class _Result(NamedTuple):
 
     @property
     def is_good(self) -> bool:
-        return self.result in ("passed", "updated", "skipped", "refused")
+        return self.result in ("passed", "updated", "refused")
 
 
 @click.command(epilog=_EXAMPLES, short_help="Compare renders with your site's expected files.")
@@ -51,7 +51,7 @@ def test(update: bool, lab: bool, as_json: bool, site: pathlib.Path | None) -> N
     """Render the specs of the site's tests/NAME/spec.yaml, and compare with tests/NAME/expected/.
 
     The version of clusterjobs and the programs that a job carries are left out, so that an upgrade
-    changes only what matters. Exit code 1 if a test has changed, is new, or fails.
+    changes only what matters. Exit code 1 if a test has changed, is new, fails, or is skipped.
     """
     found = site_tests(chosen_site(site))
     results = []

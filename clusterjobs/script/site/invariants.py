@@ -1,7 +1,7 @@
 """What every job script has to keep, whatever a site changes in the templates, and why.
 
-Each invariant compares a script with the one of the packaged templates. Lines of a
-site are read as text, and never run.
+Each invariant compares a script with the one of the packaged templates. A site's lines are read,
+and never run: what they change in the shell is found by `shell_state.py`.
 """
 
 from __future__ import annotations
@@ -9,13 +9,17 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from clusterjobs import resources
-from clusterjobs.script.parts import Line, ScriptParts, code_of, option_of
-from clusterjobs.script.site.templates import SiteFile
+from clusterjobs.errors import Problem
+from clusterjobs.script.parts import PROGRAMS, Line, ScriptParts, code_of, option_of, script_parts
+from clusterjobs.script.site.origin import line_origin, replaced_by
+from clusterjobs.script.site.shell_state import Change, commands_of, state_changes
+from clusterjobs.script.site.templates import INSERTION_POINTS, SiteFile, SiteTemplates
 
 # ------------------------------------------------------------------ invariants
 
@@ -24,10 +28,63 @@ from clusterjobs.script.site.templates import SiteFile
 class Scripts:
     """A script with a site's templates, and the one without. `secrets`: names of variables."""
 
-    site: ScriptParts
-    packaged: ScriptParts
+    text: str
+    packaged_text: str
     secrets: tuple[str, ...]
-    inserted: tuple[SiteFile, ...]
+    templates: SiteTemplates
+
+    @functools.cached_property
+    def site(self) -> ScriptParts:
+        return script_parts(self.text)
+
+    @functools.cached_property
+    def packaged(self) -> ScriptParts:
+        return script_parts(self.packaged_text)
+
+    def problems(self) -> Iterator[Problem]:
+        """What the script does not keep, with the lines of the site's files."""
+        for invariant in INVARIANTS:
+            for broken in (*invariant.broken(self), *self._changes(invariant.name)):
+                what = f"{broken.what}: {invariant.why}"
+                files = (*_own_lines(self.templates), *self.templates.files)
+                where = line_origin(broken.line, files) if broken.line else None
+                where = where or replaced_by(broken.template or "job.sh.j2", self.templates)
+                yield Problem(what, where, invariant.name, broken.hint)
+
+    def _changes(self, kind: str) -> Iterator[Broken]:
+        for line, change in self._changed:
+            if change.kind == kind:
+                yield Broken(change.what, change.hint, line.text)
+
+    @functools.cached_property
+    def _changed(self) -> tuple[tuple[Line, Change], ...]:
+        """What the site's lines change in the shell: read once for scripts with the same lines."""
+        more = Counter(one.code for one in self.site.lines)
+        more -= Counter(one.code for one in self.packaged.lines)
+        own = _own_lines(self.templates)
+        added = {
+            one.number: one
+            for one in self.site.lines
+            if one.code and one.code in more and line_origin(one.text, own)
+        }
+        key = tuple(one.code for one in added.values())
+        if key not in _CHANGES:
+            _CHANGES[key] = tuple(self._changes_in(added)) if added else ()
+        return _CHANGES[key]
+
+    def _changes_in(self, added: Mapping[int, Line]) -> Iterator[tuple[Line, Change]]:
+        changes = state_changes(self.text.partition(PROGRAMS)[0] + "\n")
+        named = Counter(one.name for one in changes)
+        for one in changes:
+            if one.line in added and (not one.name or self._replaces(one.name, named[one.name])):
+                yield added[one.line], one
+
+    def _replaces(self, name: str, count: int) -> bool:
+        """Whether the script calls what is defined, or removed, under this name `count` times."""
+        if name in self.packaged.functions:
+            return count > 1 or name not in self.site.functions
+        called = commands_of(self.packaged_text.partition(PROGRAMS)[0] + "\n")
+        return name in called - _FUNCTIONS_OF_NODES
 
     def added(self) -> Iterator[Line]:
         """The lines that only the site's script has."""
@@ -40,6 +97,10 @@ class Scripts:
     @functools.cached_property
     def _known(self) -> frozenset[str]:
         return frozenset(one.code for one in self.packaged.lines)
+
+
+_FUNCTIONS_OF_NODES = {"module", "ml"}  # as they come, they are functions of bash
+_CHANGES: dict[tuple[str, ...], tuple[tuple[Line, Change], ...]] = {}
 
 
 class Broken(NamedTuple):
@@ -58,6 +119,22 @@ class Broken(NamedTuple):
 def _packaged_codes() -> frozenset[str]:
     texts = resources.template_texts().values()
     return frozenset(code_of(line) for text in texts for line in text.split("\n"))
+
+
+@functools.lru_cache(maxsize=8)
+def _own_lines(templates: SiteTemplates) -> tuple[SiteFile, ...]:
+    """The site's files with the lines alone that are not those of the template they replace."""
+    texts = resources.template_texts()
+    found = []
+    for file in templates.files:
+        left = Counter(map(code_of, texts.get(file.name, "").split("\n")))
+        lines = []
+        for line in file.text.split("\n"):
+            code = code_of(line)
+            lines.append("" if left[code] > 0 else line)
+            left[code] -= 1
+        found.append(file._replace(text="\n".join(lines)))
+    return tuple(found)
 
 
 def first(lines: tuple[Line, ...], pattern: str) -> Line | None:
@@ -122,9 +199,6 @@ def no_rendezvous(scripts: Scripts) -> Iterator[Broken]:
             yield Broken(what, hint, template=home)
         elif launch and exported.number > launch.number:
             yield Broken(f"{name} is exported after the launch", hint, exported.text, home)
-    for one in scripts.added():
-        if re.search(r"\bunset\b.*\bMASTER_(ADDR|PORT)\b", one.code):
-            yield Broken("this line removes the address of the ranks", "remove it", one.text)
 
 
 def launched_else(scripts: Scripts) -> Iterator[Broken]:
@@ -177,11 +251,8 @@ def exit_code_lost(scripts: Scripts) -> Iterator[Broken]:
         what = "`finish` does not start with `local status=$?`"
         yield Broken(what, "move this line below it", finish[1].text)
     for one in scripts.added():
-        if one.function == "finish" and re.match(r"(exit|return)\b|status=", one.code):
+        if one.function == "finish" and re.match(r"return\b|status=", one.code):
             yield Broken("this line changes the exit code", "remove it", one.text)
-        elif one.function in ("main", "") and re.match(r"exit\b", one.code):
-            hint = "remove it; `fail MESSAGE` ends a job that cannot run"
-            yield Broken(f"`{one.code}` ends the job with another exit code", hint, one.text)
 
 
 def no_exit_trap(scripts: Scripts) -> Iterator[Broken]:
@@ -194,10 +265,6 @@ def no_exit_trap(scripts: Scripts) -> Iterator[Broken]:
             hint = "move it below `start_job`, for example into before_environment.sh"
             yield Broken("a command before `start_job` has no log and no trap", hint, one.text)
             break
-    for one in scripts.added():
-        if re.search(r"\btrap\b.*\b(EXIT|0)\b", one.code):
-            hint = "use `after` in the spec, or sidecars, which `finish` ends"
-            yield Broken("this line replaces the EXIT trap", hint, one.text)
 
 
 def _before_the_start(script: ScriptParts) -> Iterator[Line]:
@@ -215,9 +282,6 @@ def no_signal_traps(scripts: Scripts) -> Iterator[Broken]:
         if first(scripts.packaged.lines, pattern) and not first(scripts.site.lines, pattern):
             hint = f"keep `{code}` in functions/job.sh.j2"
             yield Broken(f"{signal} is not trapped", hint, template="functions/job.sh.j2")
-    for one in scripts.added():
-        if found := re.search(r"\btrap\b.*\b(?:SIG)?(TERM|USR1|15|10)\b", one.code):
-            yield Broken(f"this line replaces the trap of {found[1]}", "remove it", one.text)
 
 
 def main_last(scripts: Scripts) -> Iterator[Broken]:
@@ -263,10 +327,6 @@ def _home_of(function: str) -> str:
 
 
 _STRICT = r"set .*-\w*euo pipefail"
-_LOOSE = re.compile(r"(?:^|[;&|(]\s*)set\s+(?:\+\w*[eu]|\+o\s+(?:errexit|pipefail|nounset))")
-_TRACE = re.compile(
-    r"(?:^|[;&|(]\s*)set\s+(?:-\w*[xv]\w*\b|-o\s+(?:xtrace|verbose))|\bbash\s+-\w*x"
-)
 
 
 def not_strict(scripts: Scripts) -> Iterator[Broken]:
@@ -274,15 +334,6 @@ def not_strict(scripts: Scripts) -> Iterator[Broken]:
     if not commands or not re.search(_STRICT, commands[0].code):
         hint = "keep the line `set -euo pipefail +o posix` before all other commands"
         yield Broken("the first command is not `set -euo pipefail`", hint, template="job.sh.j2")
-    for one in scripts.site.lines:
-        found = _LOOSE.search(one.code)
-        if not found or one.function == "finish":
-            continue
-        later = [other.code for other in scripts.site.lines if other.number > one.number]
-        if found[0].endswith("u") and any(re.match(r"set -\w*u", code) for code in later[:40]):
-            continue  # `set +u` around code that reads unset variables
-        hint = "write `command || true` for a command that may fail"
-        yield Broken(f"`{found[0].strip(' ;&|(')}` ends the strict mode", hint, one.text)
 
 
 _CLEAN_START = {
@@ -296,12 +347,6 @@ def caller_not_undone(scripts: Scripts) -> Iterator[Broken]:
     for line, home in _CLEAN_START.items():
         if line not in texts:
             yield Broken(f"the line `{line}` is lost", "keep it", template=home)
-
-
-def traced(scripts: Scripts) -> Iterator[Broken]:
-    for one in scripts.added():
-        if _TRACE.search(one.code):
-            yield Broken("this line traces the commands", "print what you need with echo", one.text)
 
 
 _ALL_VARIABLES = re.compile(
@@ -330,7 +375,8 @@ def programs_changed(scripts: Scripts) -> Iterator[Broken]:
 
 def not_inserted(scripts: Scripts) -> Iterator[Broken]:
     printed = {one.text.strip() for one in scripts.site.lines}
-    for file in scripts.inserted:
+    files = scripts.templates
+    for file in (one for point in INSERTION_POINTS for one in files.insertions(point)):
         for line in file.text.splitlines():
             text = line.strip()
             if text and (not text.startswith("#") or text.startswith("#SBATCH")):
@@ -340,8 +386,16 @@ def not_inserted(scripts: Scripts) -> Iterator[Broken]:
                 break
 
 
+def nothing_else(_scripts: Scripts) -> Iterator[Broken]:
+    """For an invariant that only changes of the shell break."""
+    return iter(())
+
+
 class Invariant(NamedTuple):
-    """A promise of the job script, with the sentence that says why it must hold."""
+    """A promise of the job script, with the sentence that says why it must hold.
+
+    `broken`: how a script breaks it, besides the changes of the shell that have its name.
+    """
 
     name: str
     why: str
@@ -374,7 +428,14 @@ INVARIANTS = (
         "functions and options that the shell of sbatch has exported would change the job",
         caller_not_undone,
     ),
-    Invariant("no-trace", "`set -x` prints every command into the log, with its secrets", traced),
+    Invariant(
+        "shell-state",
+        "what follows in the script relies on its own folder, IFS, input and output",
+        nothing_else,
+    ),
+    Invariant(
+        "no-trace", "`set -x` prints every command into the log, with its secrets", nothing_else
+    ),
     Invariant("secrets", "the log can be read by others, and is kept for years", prints_secrets),
     Invariant(
         "rendezvous",
@@ -409,7 +470,11 @@ INVARIANTS = (
         "a job is completed only if the last command of `main` says so",
         not_completed,
     ),
-    Invariant("functions", "a function that is called and missing ends the job", missing_functions),
+    Invariant(
+        "functions",
+        "the script calls functions and programs by their names, and ends if one is missing",
+        missing_functions,
+    ),
     Invariant(
         "programs",
         "the node programs are cut out of the end of the script, byte by byte",

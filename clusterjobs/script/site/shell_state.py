@@ -1,0 +1,421 @@
+"""What lines of bash change in the shell that runs them: options, traps, functions, IFS, its end.
+
+shfmt reads the code, so that quotes, `eval`, groups and branches do not hide a change. Nothing is
+run. What happens in a subshell stays there. Of code that only the job knows (`source FILE`,
+`eval "$(PROGRAM)"`) nothing is said.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from clusterjobs.errors import one_problem
+
+Node = Mapping[str, Any]
+
+
+class Change(NamedTuple):
+    """`kind`: the invariant that it breaks. `name`: of a function that is defined or removed."""
+
+    line: int
+    kind: str
+    what: str
+    hint: str
+    name: str = ""
+
+
+# ------------------------------------------------------------------ syntax tree
+
+
+def syntax_tree(code: str) -> Node:
+    """The tree of shfmt. Raises InputError if shfmt is missing, or cannot read the code."""
+    program = _shfmt()
+    if program is None:
+        hint = "pip install shfmt-py, or the package shfmt of the system"
+        raise one_problem("shfmt, which reads the lines of a site, is not installed", hint=hint)
+    command = [program, "-ln", "bash", "--to-json"]
+    done = subprocess.run(command, input=code.encode(), capture_output=True, check=False)
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().removeprefix("<standard input>:")
+        raise one_problem(
+            f"shfmt cannot read the job's script: {said}", hint="write it more simply"
+        )
+    found: Node = json.loads(done.stdout)
+    return found
+
+
+def _shfmt() -> str | None:
+    """Beside this Python, where pip puts it, or on PATH."""
+    beside = pathlib.Path(sys.executable).with_name("shfmt")
+    return str(beside) if beside.exists() else shutil.which("shfmt")
+
+
+@functools.lru_cache(maxsize=8)
+def commands_of(code: str) -> frozenset[str]:
+    """The names of all commands that the code calls, also in subshells."""
+    words = (one["Args"][0] for one in _nodes(syntax_tree(code)) if one.get("Args"))
+    return frozenset(name for word in words if "Parts" in word and (name := _text(word, {})))
+
+
+def _nodes(value: Any) -> Iterator[Node]:
+    if isinstance(value, dict):
+        yield value
+        value = value.values()
+    for one in value if not isinstance(value, (str, int, bool)) and value else ():
+        if isinstance(one, (dict, list)):
+            yield from _nodes(one)
+
+
+# ------------------------------------------------------------------ words
+
+_ESCAPES = re.compile(r"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
+_LETTERS = {
+    "n": "\n",
+    "t": "\t",
+    "r": "\r",
+    "a": "\a",
+    "b": "\b",
+    "e": "\x1b",
+    "f": "\f",
+    "v": "\v",
+}
+
+
+def _text(word: Node | None, known: Mapping[str, str | None]) -> str | None:
+    """A word after bash has expanded it; None if that is known on the node alone."""
+    parts = [_part(one, known) for one in (word or {}).get("Parts", ())]
+    return None if None in parts else "".join(map(str, parts))
+
+
+def _part(part: Node, known: Mapping[str, str | None]) -> str | None:
+    kind, value = part["Type"], part.get("Value", "")
+    if kind == "Lit":
+        return re.sub(r"\\(.)", r"\1", value, flags=re.DOTALL)
+    if kind == "SglQuoted":
+        return _ESCAPES.sub(_escaped, value) if part.get("Dollar") else value
+    if kind == "DblQuoted":
+        return _text(part, known)
+    is_plain = kind == "ParamExp" and not {*part} & {"Exp", "Index", "Slice", "Repl", "Length"}
+    return known.get(part["Param"]["Value"]) if is_plain and not part.get("Excl") else None
+
+
+def _escaped(found: re.Match[str]) -> str:
+    text = found[1]
+    if text[0] == "x":
+        return chr(int(text[1:], 16))
+    return chr(int(text, 8)) if text[0] in "01234567" else _LETTERS.get(text, text)
+
+
+# ------------------------------------------------------------------ changes
+
+_LETTER = {
+    "a": "allexport",
+    "b": "notify",
+    "e": "errexit",
+    "f": "noglob",
+    "h": "hashall",
+    "k": "keyword",
+    "m": "monitor",
+    "n": "noexec",
+    "p": "privileged",
+    "t": "onecmd",
+    "u": "nounset",
+    "v": "verbose",
+    "x": "xtrace",
+    "B": "braceexpand",
+    "C": "noclobber",
+    "E": "errtrace",
+    "H": "histexpand",
+    "P": "physical",
+    "T": "functrace",
+}
+# The options that are set in a job's script, and those of `shopt` that are by default.
+_ON = {"errexit", "nounset", "pipefail", "braceexpand", "hashall", "interactive-comments"}
+_ON |= {"checkwinsize", "cmdhist", "extquote", "force_fignore", "globasciiranges", "globskipdots"}
+_ON |= {"hostcomplete", "interactive_comments", "patsub_replacement", "progcomp", "promptvars"}
+_ON |= {"sourcepath", "complete_fullquote"}
+_TRACING = ("xtrace", "verbose")
+_DEFAULT_IFS = (" \t\n", "")
+_ASSIGNING = ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=", "++", "--")
+_OWN_SHELL = ("Subshell", "CmdSubst", "ProcSubst", "CoprocClause")
+_FUNCTIONS = "the script calls a function or program of this name: choose another one"
+_UNDONE = "put it in ( ), which is a shell of its own, or undo it in the same lines"
+
+
+def state_changes(code: str) -> tuple[Change, ...]:
+    """All changes that outlive the code, in the order of its lines. Raises InputError."""
+    reader = _Reader()
+    reader.read(syntax_tree(code))
+    return tuple(sorted({*reader.found, *filter(None, reader.state.values())}))
+
+
+class _Reader:
+    """`found`: changes that nothing can undo. `state`: the others, by what is changed (an option,
+    IFS, the folder); None where it is as before."""
+
+    def __init__(self) -> None:
+        self.found: list[Change] = []
+        self.state: dict[str, Change | None] = {}
+        self.known: dict[str, str | None] = {}  # variables with one value; None: with several
+        self.line = 0  # of the `eval` that has the code
+        self.in_function = False
+
+    def add(self, node: Node, kind: str, what: str, hint: str, name: str = "") -> None:
+        self.found.append(self.change(node, kind, what, hint, name))
+
+    def change(self, node: Node, kind: str, what: str, hint: str, name: str = "") -> Change:
+        return Change(self.line or node["Pos"]["Line"], kind, what, hint, name)
+
+    def read(self, node: Node | Sequence[Any]) -> None:
+        """Read statements, or any part of them, in the order in which they run."""
+        if not isinstance(node, dict):
+            for one in node:
+                if isinstance(one, (dict, list)):
+                    self.read(one)
+            return
+        kind = node.get("Type")
+        is_pipe = kind == "BinaryCmd" and node["Op"] in ("|", "|&")
+        if is_pipe or kind in _OWN_SHELL or node.get("Background"):
+            self.own_shell(node)
+        elif kind == "FuncDecl":
+            self.function(node)
+        elif kind == "IfClause":
+            self.read(node.get("Cond", []))
+            self.branches([node["Then"], node.get("Else", [])])
+        elif kind == "CaseClause":
+            self.branches([item.get("Stmts", []) for item in node["Items"]])
+        else:
+            self.command(node)
+            self.read([one for key, one in node.items() if key != "Redirs"])
+
+    def branches(self, branches: Sequence[Any]) -> None:
+        """What holds afterwards, whichever of them ran."""
+        before, ends = self.state, []
+        for branch in branches:
+            self.state = {**before}
+            self.read(branch)
+            ends.append(self.state)
+        keys = {key for end in ends for key in end}
+        self.state = {key: next((e[key] for e in ends if e.get(key)), None) for key in keys}
+
+    def own_shell(self, node: Node) -> None:
+        """It may change what it likes; but what it traces is in the log, too."""
+        inner = _Reader()
+        inner.known, inner.line = {**self.known}, self.line
+        for one in _nodes(node):
+            if one.get("Type") == "CallExpr":
+                inner.call(one, ())
+        self.found += [one for one in inner.found if one.kind == "no-trace"]
+
+    def function(self, node: Node) -> None:
+        """What it leaves changed when it is called. The folder: of `main` alone, since helpers are
+        often called in a subshell."""
+        name, outer = node["Name"]["Value"], (self.state, self.in_function)
+        self.add(node, "functions", f"this line replaces {name}", _FUNCTIONS, name)
+        self.state, self.in_function = {}, name != "main"
+        self.read(node["Body"])
+        self.found += [
+            one for key, one in self.state.items() if one and (key != "folder" or name == "main")
+        ]
+        self.state, self.in_function = outer
+
+    # ---- simple commands -------------------------------------------------------------------
+
+    def command(self, node: Node) -> None:
+        kind = node.get("Type")
+        if (cmd := node.get("Cmd")) and cmd.get("Type") == "CallExpr":
+            self.call(cmd, node.get("Redirs", ()))
+        elif kind == "DeclClause" and not self.in_function and node["Variant"]["Value"] != "local":
+            for one in node.get("Args", ()):
+                if name := one.get("Name", {}).get("Value"):
+                    self.assigned(node, name, _text(one.get("Value"), self.known))
+        elif kind == "WordIter":
+            self.assigned(node["Name"], node["Name"]["Value"], None)
+        elif kind in ("BinaryArithm", "UnaryArithm") and node["Op"] in _ASSIGNING:
+            if target := _text(node["X"], {}):
+                self.assigned(node["X"], target, "1")
+        elif kind == "ParamExp" and (node.get("Exp") or {}).get("Op") in (":=", "="):
+            self.assigned(node["Param"], node["Param"]["Value"], "1")
+
+    def assigned(self, node: Node, name: str, value: str | None) -> None:
+        self.known[name] = value if name not in self.known else None
+        if name == "IFS":
+            what = "this line changes IFS, by which the script splits lines"
+            is_same = value in _DEFAULT_IFS[:1] or (value is None and self.state.get("IFS"))
+            self.state["IFS"] = None if is_same else self.change(node, "shell-state", what, _UNDONE)
+
+    def call(self, call: Node, redirections: Sequence[Node]) -> None:
+        words = [_text(one, self.known) for one in call.get("Args", ())]
+        if not words:
+            for one in call.get("Assigns", ()):
+                value = _text(one["Value"], self.known) if "Value" in one else ""
+                self.assigned(call, one["Name"]["Value"], value)
+            return
+        only = call["Args"][0]["Parts"]
+        if words[0] and len(only) == 1 and only[0]["Type"] in ("ParamExp", "Lit"):
+            listed = re.fullmatch(r"\{(.+,.*)\}", words[0])  # {exit,0}
+            first = listed[1].split(",") if listed else words[0].split()
+            words = [*first, *words[1:]]
+        while words and words[0] in ("command", "builtin", "-p", "--"):
+            words = words[1:]
+        if not words or words[0] is None:
+            return
+        name, rest = words[0], words[1:]
+        method = getattr(self, f"call_{name}", None)
+        if name == "exec":
+            self.exec(call, rest, redirections)
+        elif method:
+            method(call, rest)
+
+    # ---- how the shell ends ----------------------------------------------------------------
+
+    def exec(self, call: Node, words: Sequence[str | None], redirections: Sequence[Node]) -> None:
+        if words:
+            self.ends(call, "exec")
+        for one in redirections:
+            number = (one.get("N") or {}).get("Value", "")
+            number = number or ("0" if one["Op"].startswith("<") else "1")
+            if number in ("0", "1", "2"):
+                what = "this line redirects what the script reads or prints"
+                hint = "redirect a group of commands: { ...; } > FILE"
+                self.add(call, "shell-state", what, hint)
+
+    def ends(self, call: Node, code: str) -> None:
+        hint = "remove it; `fail MESSAGE` ends a job that cannot run"
+        self.add(call, "exit-code", f"`{code}` ends the job with another exit code", hint)
+
+    def call_exit(self, call: Node, words: Sequence[str | None]) -> None:
+        self.ends(call, " ".join(["exit", *(one or "..." for one in words)]))
+
+    call_logout = call_exit
+
+    def call_return(self, call: Node, words: Sequence[str | None]) -> None:
+        if not self.in_function:
+            self.ends(call, " ".join(["return", *(one or "..." for one in words)]))
+
+    def call_kill(self, call: Node, _words: Sequence[str | None]) -> None:
+        names = [one["Param"]["Value"] for one in _nodes(call) if one.get("Type") == "ParamExp"]
+        if {"$", "BASHPID", "PPID"} & {*names}:
+            self.ends(call, "kill $$")
+
+    # ---- code in words ---------------------------------------------------------------------
+
+    def call_eval(self, call: Node, words: Sequence[str | None]) -> None:
+        if None in words:
+            return
+        outer, self.line = self.line, self.line or call["Pos"]["Line"]
+        self.read(syntax_tree(" ".join(map(str, words))))
+        self.line = outer
+
+    def call_source(self, call: Node, words: Sequence[str | None]) -> None:
+        if words and words[0] and re.match(r"/dev/(stdin|fd)\b|/proc/self/fd\b", words[0]):
+            what = "this line runs commands that it reads from a pipe or a here-document"
+            self.add(call, "shell-state", what, "write the commands themselves")
+
+    def call_bash(self, call: Node, words: Sequence[str | None]) -> None:
+        options = [one for one in words if one and re.match(r"-\w*x", one)]
+        if options and words and words[0] == options[0]:
+            self.trace(call)
+
+    call_sh = call_bash
+
+    # ---- options ---------------------------------------------------------------------------
+
+    def trace(self, call: Node) -> None:
+        what, hint = "this line traces the commands", "print what you need with echo"
+        self.add(call, "no-trace", what, hint)
+
+    def option(self, call: Node, name: str, on: bool, shown: str) -> None:
+        if name in _TRACING and on:
+            self.trace(call)
+        elif on == (name in _ON):
+            self.state[name] = None
+        else:
+            is_strict = name in ("errexit", "nounset", "pipefail")
+            what = f"`{shown}` ends the strict mode" if is_strict else f"`{shown}` stays in force"
+            hint = "write `command || true` for a command that may fail" if is_strict else _UNDONE
+            self.state[name] = self.change(call, "strict-mode", what, hint)
+
+    def call_set(self, call: Node, words: Sequence[str | None]) -> None:
+        names = iter(words)
+        for word in names:
+            if word is None:  # `set "-$before"`
+                self.state = dict.fromkeys(self.state)
+            if not word or not re.match(r"[-+]\w", word):
+                return
+            for letter in word[1:]:
+                name = next(names, None) if letter == "o" else _LETTER.get(letter)
+                if name:
+                    shown = f"set {word}" + (f" {name}" if letter == "o" else "")
+                    self.option(call, name, word[0] == "-", shown)
+
+    def call_shopt(self, call: Node, words: Sequence[str | None]) -> None:
+        flags = "".join(one[1:] for one in words if one and one[0] == "-")
+        for name in words if "s" in flags or "u" in flags else ():
+            if name and name[0] != "-":
+                shown = " ".join(["shopt", *(one or "..." for one in words)])
+                self.option(call, name, "s" in flags, shown)
+
+    def call_trap(self, call: Node, words: Sequence[str | None]) -> None:
+        if not words or words[0] in ("-p", "-l"):
+            return
+        words = words[1:] if words[0] == "--" else words
+        for word in words[1:] or words:
+            name = (word or "").upper().removeprefix("SIG")
+            if name in ("EXIT", "0"):
+                hint = "use `after` in the spec, or sidecars, which `finish` ends"
+                self.add(call, "exit-trap", "this line replaces the EXIT trap", hint)
+            else:
+                what = f"this line replaces the trap of {name or 'a signal'}"
+                self.add(call, "signal-traps", what, "remove it")
+
+    # ---- names and variables ---------------------------------------------------------------
+
+    def call_unset(self, call: Node, words: Sequence[str | None]) -> None:
+        for word in words:
+            if word == "IFS":
+                self.state["IFS"] = None
+            elif word in ("MASTER_ADDR", "MASTER_PORT"):
+                self.add(
+                    call, "rendezvous", "this line removes the address of the ranks", "remove it"
+                )
+            elif word and word[0] != "-" and "-v" not in words:
+                self.add(call, "functions", f"this line removes {word}", _FUNCTIONS, word)
+
+    def call_alias(self, call: Node, words: Sequence[str | None]) -> None:
+        for word in words:
+            name = (word or "").partition("=")[0]
+            if name and name[0] != "-":
+                self.add(call, "functions", f"this line replaces {name}", _FUNCTIONS, name)
+
+    call_enable = call_hash = call_alias
+
+    def call_read(self, call: Node, words: Sequence[str | None]) -> None:
+        if "IFS" in words:
+            self.assigned(call, "IFS", "1")
+
+    call_printf = call_mapfile = call_readarray = call_getopts = call_read
+
+    def call_cd(self, call: Node, words: Sequence[str | None]) -> None:
+        is_back = "-" in words or None in words  # `cd "$before"`
+        if is_back and self.state.get("folder"):
+            self.state["folder"] = None
+        else:
+            what = "this line changes the folder in which the ranks start"
+            self.state["folder"] = self.change(call, "shell-state", what, "( cd FOLDER && ...; )")
+
+    call_pushd = call_cd
+
+    def call_popd(self, _call: Node, _words: Sequence[str | None]) -> None:
+        self.state["folder"] = None
+
+
+setattr(_Reader, "call_.", _Reader.call_source)
