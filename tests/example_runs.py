@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from dataclasses import replace
@@ -125,6 +126,31 @@ def sweep_runs(points: int = 12) -> list[Run]:
             windows.append(Window(step, values, 10))
         run = _run(f"lr-{rate:.2g}", windows, {"starting": 60.0, "saving": 30.0 + index}, 8, 1, 0.9)
         runs.append(replace(run, job_id=str(4200 + index), point={"args.lr": f"{rate:.2g}"}))
+    return runs
+
+
+def seeded_sweep(seeds: int = 5) -> list[Run]:
+    """120 points: 8 learning rates, 3 widths and 5 seeds; some diverge, fail or still run."""
+    runs: list[Run] = []
+    grid = itertools.product((1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2), (256, 512, 768))
+    for number, (rate, width) in enumerate(grid):
+        for seed in range(1, seeds + 1):
+            chance = random.Random(100 * number + seed)
+            best = 2.4 + 0.25 * math.log10(rate / 4e-4) ** 2 - 0.2 * math.log2(width / 256)
+            state = {37: "crash", 61: "running"}.get(len(runs), "completed")
+            steps = {"crash": 700, "running": 1200}.get(state, 2_000)
+            windows = []
+            for step in range(20, steps + 1, 20):
+                loss = best + (10.8 - best) / (1 + step / 150) ** 0.9 + chance.gauss(0, 0.04)
+                values = _values(step, 0.2 * width / 256 * chance.gauss(1, 0.02), 128, 1024, loss)
+                windows.append(Window(step, values, 20))
+            run = _run(f"lr={rate:g},width={width},seed={seed}", windows, {}, 8, 1, 0.9)
+            attempt = replace(run.attempts[0], reason="" if state == "running" else state)
+            if state == "running":
+                attempt = replace(attempt, seconds=None)
+            point = {"args.lr": f"{rate:g}", "args.width": str(width), "args.seed": str(seed)}
+            job = str(5000 + len(runs))
+            runs.append(replace(run, job_id=job, point=point, attempts=(attempt,)))
     return runs
 
 

@@ -14,13 +14,23 @@ from typing import Any
 import click
 
 from clusterjobs.console import print_json, printable, spec_argument, table
-from clusterjobs.runs.results import Row, Value, columns, rows_of, sweep_of, write_parquet
+from clusterjobs.runs.results import (
+    Row,
+    Value,
+    columns,
+    number_of,
+    ranked,
+    rows_of,
+    sweep_of,
+    write_parquet,
+)
 from clusterjobs.runs.status.tables import labels, short
 from clusterjobs.spec.references import as_text
 
 _EXAMPLES = """\b
 Examples:
   clusterjobs results sweep.yaml
+  clusterjobs results sweep.yaml --sort loss         (the best point first)
   clusterjobs results sweep.yaml --csv > results.csv
   clusterjobs results sweep.yaml --parquet results.parquet
   clusterjobs results /fsx/logs/lr-width --json | jq '.points[].result.loss'
@@ -41,14 +51,27 @@ A program writes its result as JSON, in Python:
     metavar="FILE",
     help="Write the table as Parquet; needs pyarrow.",
 )
-def results(spec: pathlib.Path, as_csv: bool, as_json: bool, parquet: pathlib.Path | None) -> None:
+@click.option("--sort", "key", metavar="COLUMN", help="The point with the smallest number first.")
+@click.option("--largest", is_flag=True, help="With --sort: the largest number first.")
+def results(
+    spec: pathlib.Path,
+    as_csv: bool,
+    as_json: bool,
+    parquet: pathlib.Path | None,
+    key: str | None,
+    largest: bool,
+) -> None:
     """Show the points of the sweep in SPEC: values, state and results.
 
     SPEC may also be the folder of a sweep. Of each point the newest completed job counts.
     """
     if as_csv + as_json + (parquet is not None) > 1:
         raise click.UsageError("choose one of --csv, --json and --parquet")
+    if largest and not key:
+        raise click.UsageError("--largest needs --sort")
     rows = rows_of(sweep_of(spec))
+    if key:
+        rows = ranked(rows, key, largest)
     if as_json:
         print_json({"points": [_data(row) for row in rows]})
     elif as_csv:
@@ -58,6 +81,8 @@ def results(spec: pathlib.Path, as_csv: bool, as_json: bool, parquet: pathlib.Pa
         click.echo(f"wrote {parquet}", err=True)
     else:
         click.echo(_table(rows))
+        if key:
+            click.echo(f"best: point {rows[0].index}, {printable(key)} {number_of(rows[0], key):g}")
 
 
 def _csv(titles: Sequence[str], cells: Sequence[Sequence[Value]]) -> str:

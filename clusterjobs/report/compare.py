@@ -13,6 +13,7 @@ from clusterjobs.files import open_regular
 from clusterjobs.plugins import Prediction, Unknown, predict
 from clusterjobs.report.logs.flight_recorder import MOST_BYTES, hang, read_dump
 from clusterjobs.report.logs.records import Log, Quantity
+from clusterjobs.report.points import best_point
 from clusterjobs.report.run import Run
 from clusterjobs.report.tables import Table, dollars, integer, number, seconds, share
 from clusterjobs.runs.load import load
@@ -67,7 +68,11 @@ def _notes(runs: Sequence[Run]) -> list[str]:
     for run in runs:
         if run.no_steady_state:
             reasons.setdefault(run.no_steady_state, []).append(run.name)
-    unsteady = [f"No speed of {first_names(names)}: {reason}." for reason, names in reasons.items()]
+    best = best_point(runs)
+    unsteady = [best] if best else []
+    unsteady += [
+        f"No speed of {first_names(names)}: {reason}." for reason, names in reasons.items()
+    ]
     frameworks = {run.framework for run in runs if run.framework}
     if len(frameworks) > 1:
         unsteady.append(

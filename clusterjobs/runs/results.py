@@ -196,6 +196,28 @@ def _completed(folders: Sequence[pathlib.Path]) -> pathlib.Path | None:
     return None
 
 
+def ranked(rows: Sequence[Row], key: str, largest_first: bool) -> list[Row]:
+    """By a result or a value of the sweep; rows without such a number last. Raises InputError."""
+    numbers = [(number_of(row, key), row) for row in rows]
+    if all(number is None for number, _ in numbers):
+        titles, _ = columns(rows)
+        raise one_problem(
+            f"--sort {key}: no point has such a number",
+            hint=f"columns: {', '.join(titles[len(_BEFORE) : -len(_AFTER)])}",
+        )
+    known = [(number, row) for number, row in numbers if number is not None]
+    known.sort(key=lambda one: one[0], reverse=largest_first)
+    return [*(row for _, row in known), *(row for number, row in numbers if number is None)]
+
+
+def number_of(row: Row, key: str) -> float | None:
+    """The finite number of a column, from the result or the values of the sweep."""
+    value = row.result.values.get(key.removeprefix("result."), row.values.get(key))
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if math.isfinite(value) else None
+
+
 def columns(rows: Sequence[Row]) -> tuple[list[str], list[list[Value]]]:
     """Titles and cells. A result with the name of another column is called `result.NAME`."""
     swept = list(dict.fromkeys(key for row in rows for key in row.values))

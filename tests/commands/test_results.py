@@ -52,6 +52,26 @@ def test_the_newest_completed_job_of_each_point_counts(
     ]
 
 
+def test_the_best_point_stands_first_and_is_named(
+    clusterjobs: Callable[..., Any], sweep: SweepOnDisk
+) -> None:
+    write(sweep.job(2, "60", "completed"), {"loss": 1.25})
+    done = clusterjobs("results", sweep.spec, "--sort", "loss")
+    lines = [line.split() for line in done.out.splitlines()]
+    assert [line[0] for line in lines[1:4]] == ["2", "0", "1"]
+    assert done.out.endswith("best: point 2, loss 1.25\n")
+    done = clusterjobs("results", sweep.spec, "--sort", "loss", "--largest", "--json")
+    assert [one["index"] for one in json.loads(done.out)["points"]] == [0, 2, 1]
+
+
+def test_an_unknown_column_is_named_with_those_that_exist(
+    clusterjobs: Callable[..., Any], sweep: SweepOnDisk
+) -> None:
+    done = clusterjobs("results", sweep.spec, "--sort", "los")
+    assert done.code == 1
+    assert "columns: lr, state, loss, eval.acc" in done.err.replace("args.", "")
+
+
 def test_csv_has_neither_escape_sequences_nor_formulas(
     clusterjobs: Callable[..., Any], sweep: SweepOnDisk
 ) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from clusterjobs.report.logs.records import Quantity, Window
 from clusterjobs.report.run import Run
 from clusterjobs.report.tables import loss, number, seconds, visible
 
+_OFTEN = 0.9  # of the windows have a time
 _LARGEST = 1e300  # the difference of two of them is still a number
 _LARGEST_STEP = 2**53  # of the whole numbers that JavaScript has
 
@@ -28,7 +31,7 @@ def points_of(windows: Iterable[Window], quantity: Quantity) -> list[Point]:
     for window in windows:
         if quantity not in window.values or not 0 <= window.step <= _LARGEST_STEP:
             continue
-        if quantity in window.low and quantity in window.high:
+        if window.lines and quantity in window.low and quantity in window.high:
             third = (window.steps or 3) // 3
             found[max(0, window.step - 2 * third)] = _finite(window.low[quantity])
             found[max(0, window.step - third)] = _finite(window.high[quantity])
@@ -46,6 +49,35 @@ def with_gaps(windows: Sequence[Window], quantity: Quantity) -> list[Point]:
     return [found[step] for step in sorted(found)]
 
 
+Band = Mapping[int, tuple[float | None, float | None]]  # step -> lowest and highest
+
+
+def band_of(windows: Iterable[Window], quantity: Quantity) -> Band:
+    """Of windows that stand for several runs: between which values these are."""
+    return {
+        one.step: (_finite(one.low[quantity]), _finite(one.high[quantity]))
+        for one in windows
+        if not one.lines and quantity in one.low
+    }
+
+
+def hours_of(windows: Sequence[Window], steps: Sequence[int]) -> list[float]:
+    """Hours since the first window at each step; empty if the log has no times."""
+    shown = [one for one in windows if "time" in one.values]
+    if len(shown) == len(windows) > 1:
+        start = shown[0].values["time"]
+        times = [(one.step, (one.values["time"] - start) / 3600) for one in shown]
+    else:
+        timed = [(one.step, one.values.get("seconds", 0.0) * (one.steps or 0)) for one in windows]
+        if sum(seconds > 0 for _, seconds in timed) < max(2, _OFTEN * len(timed)):
+            return []
+        total = itertools.accumulate(seconds / 3600 for _, seconds in timed)
+        times = [(step, hours) for (step, _), hours in zip(timed, total, strict=True)]
+    places = [step for step, _ in times]
+    at = (bisect.bisect_right(places, step) - 1 for step in steps)
+    return [float(f"{times[max(0, place)][1]:.5g}") for place in at]
+
+
 class Thinned(NamedTuple):
     """Of each bucket the middle step, median and extremes; no extremes if all points fit."""
 
@@ -55,21 +87,28 @@ class Thinned(NamedTuple):
     high: list[float | None]
 
 
-def thin(points: Sequence[Point], limit: int) -> Thinned:
+def thin(points: Sequence[Point], limit: int, band: Band = MappingProxyType({})) -> Thinned:
     """At most `limit` extremes. A bucket in which most values are no numbers is a gap."""
     if len(points) <= limit:
-        return Thinned([one.step for one in points], [one.value for one in points], [], [])
+        both = [band.get(one.step, (None, None)) for one in points] if band else []
+        return Thinned(
+            [one.step for one in points],
+            [one.value for one in points],
+            [low for low, _ in both],
+            [high for _, high in both],
+        )
     buckets = max(1, limit // 2)
     found = Thinned([], [], [], [])
     for place in range(buckets):
         start, end = (len(points) * side // buckets for side in (place, place + 1))
         bucket = points[start:end]
         numbers = sorted(value for _, value in bucket if value is not None)
+        edges = [edge for one in bucket for edge in band.get(one.step, ()) if edge is not None]
         is_gap = 2 * len(numbers) < len(bucket)
         found.steps.append(bucket[len(bucket) // 2].step)
         found.values.append(None if is_gap else numbers[len(numbers) // 2])
-        found.low.append(numbers[0] if numbers else None)
-        found.high.append(numbers[-1] if numbers else None)
+        found.low.append(min(edges or numbers, default=None))
+        found.high.append(max(edges or numbers, default=None))
     found.steps[0], found.steps[-1] = points[0].step, points[-1].step  # the whole width of the plot
     return found
 
@@ -91,6 +130,8 @@ class Curve(NamedTuple):
     colour: int
     points: Sequence[Point]
     style: Style = "line"
+    band: Band = MappingProxyType({})
+    windows: Sequence[Window] = ()  # for the axis of hours
 
 
 class Mark(NamedTuple):
@@ -161,7 +202,7 @@ def plots_of(runs: Sequence[Run]) -> list[Plot]:
 
 def _plot(kind: _Kind, runs: Sequence[Run]) -> Plot | None:
     curves = [
-        Curve(run.name, index, found)
+        Curve(run.name, index, found, band=band_of(run.windows, kind.quantity), windows=run.windows)
         for index, run in enumerate(runs)
         if (found := points_of(run.windows, kind.quantity))
     ]
@@ -194,7 +235,7 @@ def _plot(kind: _Kind, runs: Sequence[Run]) -> Plot | None:
 
 def _beside(kind: _Kind, run: Run, has_main: bool) -> list[Curve]:
     curves = [
-        Curve(name, index, found, style)
+        Curve(name, index, found, style, windows=run.windows)
         for index, (name, quantity, style) in enumerate(kind.beside, start=1)
         if (found := points_of(run.windows, quantity))
         and (has_main or quantity == "validation_loss")
@@ -206,13 +247,17 @@ def _beside(kind: _Kind, run: Run, has_main: bool) -> list[Curve]:
 
 _MOST_POINTS = 2_000  # of one curve: about one for each pixel of a wide screen
 _FEWEST_POINTS = 60
-_ALL_POINTS = 36_000  # of the page, which must stay below 1 MB
+_ALL_POINTS = 24_000  # of the page, which must stay below 1 MB
 
 
 def plot_data(plots: Sequence[Plot], runs: int) -> str:
-    """The curves for the script of the page: JSON without a character that acts in HTML."""
-    curves = sum(len(plot.curves) for plot in plots)
-    limit = max(_FEWEST_POINTS, min(_MOST_POINTS, _ALL_POINTS // max(1, curves)))
+    """The curves for the script of the page: JSON without a character that acts in HTML.
+
+    Of a curve, `x` and `hours` are places in the list `places`: many curves have the same.
+    """
+    count = sum(2 if curve.band else 1 for plot in plots for curve in plot.curves)
+    limit = max(_FEWEST_POINTS, min(_MOST_POINTS, _ALL_POINTS // max(1, count)))
+    places: dict[tuple[float, ...], int] = {}
     data = {
         "runs": runs,
         "plots": [
@@ -226,17 +271,21 @@ def plot_data(plots: Sequence[Plot], runs: int) -> str:
                         "name": visible(curve.name),
                         "colour": curve.colour,
                         "style": curve.style,
-                        "x": thinned.steps,
+                        "x": places.setdefault(tuple(thinned.steps), len(places)),
+                        "hours": places.setdefault(
+                            tuple(hours_of(curve.windows, thinned.steps)), len(places)
+                        ),
                         "y": [_short(value) for value in thinned.values],
                         "low": [_short(value) for value in thinned.low],
                         "high": [_short(value) for value in thinned.high],
                     }
                     for curve in plot.curves
-                    for thinned in [thin(curve.points, limit)]
+                    for thinned in [thin(curve.points, limit, curve.band)]
                 ],
             }
             for plot in plots
         ],
+        "places": [list(one) for one in places],
     }
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     for sign in "<>&":

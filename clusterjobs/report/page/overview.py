@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from clusterjobs.errors import counted
 from clusterjobs.report.logs.records import Quantity
+from clusterjobs.report.points import last_value
 from clusterjobs.report.run import LostTime, Run, Spread
 from clusterjobs.report.tables import dollars, duration, integer, loss, number, seconds, share
 
@@ -53,14 +54,6 @@ def facts(run: Run) -> Iterator[Fact]:
         if run.cost.lost_dollars is not None:
             details.insert(0, f"{dollars(run.cost.lost_dollars)} of it for lost time")
         yield Fact("Cost", dollars(run.cost.dollars), "", tuple(details))
-
-
-def last_value(run: Run, quantity: Quantity) -> tuple[int, float] | None:
-    """The newest value of the log, with its step."""
-    for window in reversed(run.windows):
-        if quantity in window.values:
-            return window.step, window.values[quantity]
-    return None
 
 
 def _throughput(run: Run) -> Iterator[Fact]:

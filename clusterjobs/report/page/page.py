@@ -8,8 +8,10 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import math
 import pathlib
 import re
+import statistics
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,6 +25,7 @@ from clusterjobs.report.compare import TITLE as COMPARISON
 from clusterjobs.report.compare import comparison
 from clusterjobs.report.page.curves import MOST_RUNS, plot_data, plots_of
 from clusterjobs.report.page.overview import bars, facts, subtitle
+from clusterjobs.report.page.sweep import sweep_of
 from clusterjobs.report.page.tables import (
     attempts_table,
     rates_table,
@@ -30,6 +33,15 @@ from clusterjobs.report.page.tables import (
     side_by_side,
     sources_table,
     values_table,
+)
+from clusterjobs.report.points import (
+    Metric,
+    best_point,
+    groups_of,
+    mean_windows,
+    metric_of,
+    name_of,
+    state_of,
 )
 from clusterjobs.report.run import Run
 from clusterjobs.report.tables import Table, visible
@@ -64,7 +76,9 @@ def _finalize(value: Any) -> Any:
 
 _STYLES = ("uplot/uPlot.min.css", "style.css")
 _UPLOT = ("scripts/before_uplot.js", "uplot/uPlot.iife.min.js")
-_OWN = tuple(f"scripts/{name}.js" for name in ("numbers", "look", "cursor", "zoom", "plots"))
+_OWN = tuple(
+    f"scripts/{name}.js" for name in ("numbers", "look", "cursor", "zoom", "plots", "sweep")
+)
 _NUMBER = re.compile(r"[-+<$ ]*\d|not a number$|-$")
 
 
@@ -80,7 +94,9 @@ def page(runs: Sequence[Run], tables: Sequence[Table] = (), title: str = "") -> 
         else run
         for run in runs
     ]
-    plots = plots_of(runs)
+    drawn, curve_of = _drawn(runs)
+    plots = plots_of(drawn)
+    sweep = sweep_of(runs)
     style, uplot, own = ("\n".join(map(asset, names)) for names in (_STYLES, _UPLOT, _OWN))
     licence = asset("uplot/LICENSE")  # its terms: in every copy of the code
     script = f'/*\n{licence}*/\n{uplot}\n(() => {{\n"use strict";\n{own}\n}})();\n'
@@ -96,10 +112,18 @@ def page(runs: Sequence[Run], tables: Sequence[Table] = (), title: str = "") -> 
         f"script-src 'sha256-{script_hash}'; base-uri 'none'; form-action 'none'",
         style=Markup(style),
         script=Markup(script),
-        data=Markup(plot_data(plots, len(runs))),
+        data=Markup(plot_data(plots, len(drawn))),
         runs=[_run(run) for run in runs],
+        detailed=_detailed(runs, sweep is not None),
+        curve_of=curve_of,
+        sweep=sweep,
+        best=metric_of(runs).best if sweep else None,
+        states=[state_of(run) for run in runs],
+        seeds=_table(sweep.seeds) if sweep and sweep.seeds else None,
         compared=side_by_side(runs) if len(runs) > 1 else None,
-        compared_notes=comparison(runs).notes if len(runs) > 1 else (),
+        compared_notes=[
+            note for note in comparison(runs).notes if len(runs) > 1 and note != best_point(runs)
+        ],
         tables=[_table(table) for table in tables if table.title != COMPARISON],
         plots=[
             {
@@ -110,9 +134,46 @@ def page(runs: Sequence[Run], tables: Sequence[Table] = (), title: str = "") -> 
             }
             for plot in plots
         ],
-        not_plotted=max(0, len(runs) - MOST_RUNS),
+        not_plotted=sum(curve is None for curve in curve_of),
+        has_groups=len(drawn) < len(runs) - curve_of.count(None),
         most_runs=MOST_RUNS,
     )
+
+
+def _drawn(runs: Sequence[Run]) -> tuple[list[Run], list[int | None]]:
+    """The runs that have curves, and the curve of each run.
+
+    Of points that differ in their seed alone, the mean; of many points of a sweep, the best ones.
+    """
+    metric = metric_of(runs)
+    groups = list(groups_of(runs).items()) or [((), [place]) for place in range(len(runs))]
+    if any(run.point for run in runs) and len(groups) > MOST_RUNS:
+        groups.sort(key=lambda one: _mean(metric, one[1]))
+    drawn: list[Run] = []
+    curve_of: list[int | None] = [None] * len(runs)
+    for number, (group, places) in enumerate(groups[:MOST_RUNS]):
+        for place in places:
+            curve_of[place] = number
+        one = runs[places[0]]
+        if len(places) > 1:
+            windows = tuple(mean_windows([runs[place].windows for place in places]))
+            one = replace(one, name=name_of(group), windows=windows, attempts=(), replaced=())
+        drawn.append(one)
+    return drawn, curve_of
+
+
+def _detailed(runs: Sequence[Run], is_sweep: bool) -> list[int]:
+    """The runs whose details are shown: of a large sweep, the best ones."""
+    places = range(len(runs))
+    if not is_sweep or len(runs) <= MOST_RUNS:
+        return list(places)
+    metric = metric_of(runs)
+    return sorted(places, key=lambda place: _mean(metric, [place]))[:MOST_RUNS]
+
+
+def _mean(metric: Metric, places: Sequence[int]) -> float:
+    known = metric.known(places)
+    return statistics.fmean(known) if known else math.inf
 
 
 def _run(run: Run) -> dict[str, Any]:

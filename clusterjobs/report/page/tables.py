@@ -10,7 +10,8 @@ from typing import NamedTuple
 from clusterjobs.errors import counted
 from clusterjobs.report.logs.records import Quantity
 from clusterjobs.report.page.curves import Plot, Point
-from clusterjobs.report.page.overview import NAMES, last_value
+from clusterjobs.report.page.overview import NAMES
+from clusterjobs.report.points import last_value
 from clusterjobs.report.run import AttemptPart, LostTime, Run
 from clusterjobs.report.tables import (
     Table,
@@ -107,10 +108,14 @@ def _most_lost(lost: dict[LostTime, float]) -> str:
 
 
 class Cell(NamedTuple):
-    """`width`: of a bar below the text, percent of the largest in the column; "" without one."""
+    """`width`: of a bar below the text, percent of the largest in the column; "" without one.
+
+    `value`: the number, by which the page's script sorts.
+    """
 
     text: str
     width: str = ""
+    value: str = ""
 
 
 class SideBySide(NamedTuple):
@@ -125,6 +130,9 @@ def side_by_side(runs: Sequence[Run]) -> SideBySide:
     """Several runs in one table: their values of a sweep, and what at least one of them has."""
     keys = list(dict.fromkeys(key for run in runs for key in run.point))
     columns = [one for one in _COLUMNS if any(one[1](run) is not None for run in runs)]
+    if keys:  # of a sweep: the losses first, and nothing that is the same in all points
+        columns = [one for one in columns if len({one[1](run) for run in runs}) > 1]
+        columns.sort(key=lambda one: not one[0].endswith("loss"))
     cells = [[Cell(run.point.get(key, "")) for run in runs] for key in keys]
     cells += [_cells(column, runs) for column in columns]
     head = (*keys, *(column[0] for column in columns))
@@ -139,7 +147,9 @@ def _cells(column: _Column, runs: Sequence[Run]) -> list[Cell]:
         Cell("", "")
         if value is None
         else Cell(
-            shown(value), number(100 * value / largest, 3) if with_bar and largest > 0 else ""
+            shown(value),
+            number(100 * value / largest, 3) if with_bar and largest > 0 else "",
+            f"{value:.8g}",
         )
         for value in values
     ]
@@ -154,9 +164,12 @@ def _tokens_per_gpu(run: Run) -> float | None:
     return rate.median / run.gpus if rate and run.gpus else None
 
 
-def _last_loss(run: Run) -> float | None:
-    last = last_value(run, "loss")
-    return last[1] if last else None
+def _last(quantity: Quantity) -> Callable[[Run], float | None]:
+    def value_of(run: Run) -> float | None:
+        last = last_value(run, quantity)
+        return last[1] if last else None
+
+    return value_of
 
 
 _COLUMNS: tuple[_Column, ...] = (
@@ -169,7 +182,8 @@ _COLUMNS: tuple[_Column, ...] = (
     ("MFU", lambda run: run.efficiency.mfu if run.efficiency else None, share, True),
     ("HFU", lambda run: run.efficiency.hfu if run.efficiency else None, share, False),
     ("Goodput", lambda run: run.goodput, share, True),
-    ("Last loss", _last_loss, loss, False),
+    ("Last loss", _last("loss"), loss, False),
+    ("Validation loss", _last("validation_loss"), loss, False),
     ("Paid time", lambda run: run.paid_seconds, duration, False),
     ("Cost", lambda run: run.cost.dollars if run.cost else None, dollars, False),
 )

@@ -6,11 +6,12 @@ import itertools
 import json
 import pathlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from browser import Browser, chromium, find_chromium
-from example_runs import hostile_run, short_run, sweep_runs, week_run
+from example_runs import hostile_run, seeded_sweep, short_run, sweep_runs, week_run
 
 from clusterjobs.errors import InputError
 from clusterjobs.report.page import page
@@ -21,7 +22,14 @@ PAGES: dict[str, Callable[[], str]] = {
     "short": lambda: page([short_run()]),
     "week": lambda: page([week_run()]),
     "sweep": lambda: page(sweep_runs()),
+    "seeds": lambda: page(seeded_sweep()),
     "hostile": lambda: page([hostile_run(), short_run()]),
+    "hostile_sweep": lambda: page(
+        [
+            replace(run, point={hostile_run().name: f"</svg><script>alert(4)</script>{run.name}"})
+            for run in sweep_runs(4)
+        ]
+    ),
     "hostile_alone": lambda: page([hostile_run()]),
 }
 
@@ -111,6 +119,66 @@ def test_every_plot_is_drawn(open_page: Callable[[str], Browser], name: str, plo
     assert len(ids) == plots
     for plot in ids:
         assert ink(browser, plot)[0] > 1_000, plot
+
+
+def column(browser: Browser, name: str) -> list[str]:
+    """The cells of the rows that are shown."""
+    found: list[str] = browser.run(
+        f"""(() => {{
+            const table = document.querySelector('.compared');
+            const heads = [...table.tHead.rows[0].cells].map(one => one.textContent);
+            const at = heads.indexOf('{name}');
+            const rows = [...table.tBodies[0].rows].filter(one => !one.classList.contains('out'));
+            return rows.map(one => one.cells[at].textContent);
+        }})()"""
+    )
+    return found
+
+
+def test_the_table_of_a_sweep_sorts_by_a_column(open_page: Callable[[str], Browser]) -> None:
+    browser = open_page("seeds")
+    head = (
+        "[...document.querySelectorAll('.compared thead button')]"
+        ".find(one => one.textContent === 'Last loss').click()"
+    )
+    for way in (1, -1):
+        browser.run(head)
+        losses = [float(cell) for cell in column(browser, "Last loss")]
+        assert losses == sorted(losses, reverse=way < 0)
+        assert len(losses) == 120
+
+
+def test_a_filter_leaves_points_out_of_table_and_drawings(
+    open_page: Callable[[str], Browser],
+) -> None:
+    browser = open_page("seeds")
+    browser.run(
+        "(one => {one.value = 'completed lr<1e-3 width=512';"
+        " one.dispatchEvent(new Event('input'))})"
+        "(document.querySelector('.filter'))"
+    )
+    assert set(column(browser, "args.width")) == {"512"}
+    assert set(column(browser, "State")) == {"completed"}
+    rows = len(column(browser, "Run"))
+    assert rows == 19  # of 20, one has crashed
+    assert browser.run("document.querySelectorAll('.parallel polyline:not(.out)').length") == rows
+    assert browser.run("document.querySelectorAll('.key[aria-pressed=\"true\"]').length") < 120
+
+
+def test_curves_are_drawn_over_hours_and_smoothed(open_page: Callable[[str], Browser]) -> None:
+    browser = open_page("seeds")
+    before = ink(browser, "loss")
+    browser.run("document.querySelector('.hours').click()")
+    hover(browser, "loss", 0.5)
+    assert readout(browser, "loss").split("\n")[0].endswith(" h")
+    over_hours = ink(browser, "loss")
+    browser.run(
+        "(one => {one.value = 0.95; one.dispatchEvent(new Event('input'))})"
+        "(document.querySelector('.smooth'))"
+    )
+    browser.settle()
+    assert before != over_hours != ink(browser, "loss")
+    assert browser.complaints() == []
 
 
 def test_policy_of_the_page_stops_everything_else(open_page: Callable[[str], Browser]) -> None:
@@ -361,7 +429,9 @@ def test_screen_reader_hears_what_plots_show(open_page: Callable[[str], Browser]
     browser = open_page("short")
     browser.run("document.querySelector('#loss .canvas').focus()")
     browser.press("End")
-    sliders = {name: more for role, name, more in tree(browser) if role == "slider"}
+    sliders = {
+        name: more for role, name, more in tree(browser) if role == "slider" and "plot" in name
+    }
     assert len(sliders) == 6
     loss = sliders["Loss, plot over steps"]
     assert loss["description"].startswith("From 7.049 at step 100 to 4.283 at step 3,000")

@@ -12,7 +12,7 @@ function tell(plot, u) {
       if (point == null || !u.series[i].show || plot.spec.curves.length > 4 && i !== plot.focused) continue;
       const many = plot.spec.curves.length > 1;
       const value = valueText(plot, u, i, point);
-      if (!lines.length) lines.push(`step ${stepText(u.data[0][point])}`);
+      if (!lines.length) lines.push(placeText(u.data[0][point]));
       lines.push(many ? `${u.series[i].label} ${value}` : value);
     }
   }

@@ -23,7 +23,7 @@ function options(plot, min, max) {
       x: {time: false, auto: false, min, max, range: (u, low, high) => [low, high]},
       y: plot.log ? {distr: 3} : {},
     },
-    axes: [axis({size: 28, values: (u, steps) => steps.map(stepText)}), axis({size: 64, values: (u, values) => values.map(axisText)})],
+    axes: [axis({size: 28, values: (u, steps) => steps.map(view.hours ? axisText : stepText)}), axis({size: 64, values: (u, values) => values.map(axisText)})],
     series: [
       {}, ...plot.spec.curves.map((curve, index) => series(plot, curve, index)),
       ...plot.extremes.map(index => extreme(plot, index)),
@@ -40,7 +40,7 @@ function options(plot, min, max) {
 
 // How far from a point, in pixels, it is still shown: half the way to the next one, at least.
 function near(plot, u, index) {
-  const {x} = plot.spec.curves[curveOf(plot, index)];
+  const x = placesOf(plot.spec.curves[curveOf(plot, index)]);
   const between = (x[x.length - 1] - x[0]) / Math.max(1, x.length - 1);
   return Math.max(40, between * u.over.clientWidth / (u.scales.x.max - u.scales.x.min));
 }

@@ -12,6 +12,10 @@ function stepText(step) {
   return Number.isInteger(step) ? step.toLocaleString("en") : "";
 }
 
+function placeText(place) {
+  return view.hours ? `${text(place)} h` : `step ${stepText(place)}`;
+}
+
 function axisText(value) {
   if (value == null) return "";
   const size = Math.abs(value);

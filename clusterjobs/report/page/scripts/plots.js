@@ -1,11 +1,15 @@
 // Draws the curves of the page with uPlot, and follows its buttons, its size, colours and paper.
 // All own scripts are one function; they know the page's data and elements, and no meaning of curves.
 
-const {plots: specs} = JSON.parse(document.getElementById("data").textContent);
+const {plots: specs, places} = JSON.parse(document.getElementById("data").textContent);
 const root = document.documentElement;
 const paper = {wide: 680, narrow: 330};
 const dashes = [undefined, [7, 4], [2, 4]];
-const everything = extent(specs.flatMap(spec => spec.curves.flatMap(curve => curve.x)));
+const curves = specs.flatMap(spec => spec.curves);
+for (const curve of curves) { curve.x = places[curve.x]; curve.hours = places[curve.hours]; }
+const has = {hours: curves.length > 0 && curves.every(curve => curve.hours.length)};
+const view = {hours: false, smooth: 0};
+let everything = extentOfAll();
 const plots = [];
 for (const spec of specs) plots.push(makePlot(spec));
 
@@ -20,15 +24,51 @@ function makePlot(spec) {
     all: figure.querySelector(".all"), shown: spec.curves.map(() => true),
     extremes: spec.curves.flatMap((curve, index) => curve.low.length ? [index, index] : []),
   };
-  const thinned = spec.curves.filter(curve => curve.low.length);
-  plot.data = uPlot.join([
-    ...spec.curves.map(curve => [curve.x, curve.y]),
-    ...thinned.map(curve => [curve.x, curve.low, curve.high]),
-  ]);
+  plot.data = dataOf(spec);
   root.classList.add("scripted");
   listen(plot);
   draw(plot, everything);
   return plot;
+}
+
+function extentOfAll() {
+  return extent(curves.flatMap(placesOf));
+}
+
+function placesOf(curve) {
+  return view.hours ? curve.hours : curve.x;
+}
+
+function dataOf(spec) {
+  const thinned = spec.curves.filter(curve => curve.low.length);
+  return uPlot.join([
+    ...spec.curves.map(curve => [placesOf(curve), curve.style === "dots" ? curve.y : smoothed(curve.y)]),
+    ...thinned.map(curve => [placesOf(curve), curve.low, curve.high]),
+  ]);
+}
+
+// The exponential mean of the values so far, without the pull of the first one.
+function smoothed(values) {
+  const keep = view.smooth;
+  let sum = 0, weight = 0;
+  return keep ? values.map(value => {
+    if (value == null) return value;
+    sum = keep * sum + (1 - keep) * value;
+    weight = keep * weight + (1 - keep);
+    return sum / weight;
+  }) : values;
+}
+
+function viewAgain(change) {
+  const before = view.hours;
+  Object.assign(view, change);
+  everything = extentOfAll();
+  for (const plot of plots) {
+    plot.data = dataOf(plot.spec);
+    plot.at = null;
+    const {min, max} = plot.u.scales.x;
+    draw(plot, before === view.hours ? [min, max] : everything);
+  }
 }
 
 function draw(plot, [min, max]) {
@@ -88,11 +128,21 @@ function showRun(plot, run, show) {
   }
 }
 
+function showCurve(run, show) {
+  for (const other of document.querySelectorAll(`.key[data-run="${run}"]`)) other.setAttribute("aria-pressed", show);
+  for (const plot of plots) showRun(plot, run, show);
+}
+
 for (const button of document.querySelectorAll(".key")) {
-  button.addEventListener("click", () => {
-    const show = button.getAttribute("aria-pressed") !== "true";
-    button.setAttribute("aria-pressed", show);
-    for (const plot of plots) showRun(plot, Number(button.dataset.run), show);
+  button.addEventListener("click", () => showCurve(Number(button.dataset.run), button.getAttribute("aria-pressed") !== "true"));
+}
+document.querySelector(".smooth")?.addEventListener("input", event => viewAgain({smooth: Number(event.target.value)}));
+const hours = document.querySelector(".hours");
+if (hours) {
+  hours.hidden = !has.hours;
+  hours.addEventListener("click", () => {
+    hours.setAttribute("aria-pressed", !view.hours);
+    viewAgain({hours: !view.hours});
   });
 }
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);

@@ -24,7 +24,7 @@ function zoomAll([min, max]) {
 function zoom(plot, factor) {
   const {min, max} = plot.u.scales.x;
   const middle = plot.at == null ? (min + max) / 2 : plot.u.data[0][plot.at];
-  const half = Math.max((max - min) * factor, 2) / 2;
+  const half = Math.max((max - min) * factor, view.hours ? 0 : 2) / 2;
   zoomAll(inside(middle - half, middle + half));
 }
 

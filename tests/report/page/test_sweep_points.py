@@ -1,0 +1,75 @@
+"""What a page says of a sweep's points: the best one, seeds, states and drawings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from example_runs import seeded_sweep, sweep_runs
+
+from clusterjobs.report.logs.records import Window
+from clusterjobs.report.page.sweep import Axis, sweep_of
+from clusterjobs.report.points import best_point, mean_windows, metric_of, state_of
+
+
+def test_the_best_point_is_complete() -> None:
+    """A point that has crashed early may have any loss."""
+    runs = seeded_sweep()
+    crashed = next(place for place, run in enumerate(runs) if state_of(run) == "crash")
+    last = runs[crashed].windows[-1]
+    lucky = last.with_values({**last.values, "loss": 0.1})
+    runs[crashed] = replace(runs[crashed], windows=(*runs[crashed].windows[:-1], lucky))
+    best = metric_of(runs).best
+    assert best is not None
+    assert state_of(runs[best]) == "completed"
+    assert runs[best].name in best_point(runs)
+
+
+def test_a_loss_that_is_no_number_is_never_the_best() -> None:
+    runs = sweep_runs(3)
+    last = runs[0].windows[-1]
+    runs[0] = replace(runs[0], windows=(last.with_values({"loss": float("nan")}),))
+    assert metric_of(runs).best in (1, 2)
+
+
+def test_points_with_other_steps_are_named_as_such() -> None:
+    runs = sweep_runs(3)
+    assert "different numbers of steps" not in best_point(runs)
+    runs[1] = replace(runs[1], steps=10)
+    assert "different numbers of steps" in best_point(runs)
+
+
+def test_seeds_are_a_mean_with_a_spread_without_points_that_are_not_complete() -> None:
+    sweep = sweep_of(seeded_sweep())
+    assert sweep
+    assert sweep.seeds
+    assert len(sweep.seeds.rows) == 24
+    assert {row[2] for row in sweep.seeds.rows} == {"5", "4 of 5"}
+    means = [float(row[3]) for row in sweep.seeds.rows]
+    assert means == sorted(means)
+
+
+def test_every_point_with_a_loss_is_drawn_once_in_each_drawing() -> None:
+    runs = seeded_sweep()
+    sweep = sweep_of(runs)
+    assert sweep
+    assert sweep.parallel
+    for marks in (sweep.parallel.lines, *(one.marks for one in sweep.scatters)):
+        assert sorted(mark.run for mark in marks) == [*range(len(runs))]
+        assert [mark.kind for mark in marks].count("best") == 1
+        assert {mark.run for mark in marks if mark.kind == "other"} == {37, 61}
+
+
+def test_an_axis_is_logarithmic_where_numbers_span_a_wide_range() -> None:
+    assert Axis("lr", ["1e-4", "1e-3", "1e-2"]).place("1e-3") == pytest.approx(0.5)
+    assert Axis("width", ["1", "2", "3"]).place("2") == 0.5
+    assert Axis("kind", ["b", "a", "c"]).place("a") == 0.5
+
+
+def test_a_mean_counts_the_steps_that_all_long_enough_runs_have() -> None:
+    runs = [
+        [Window(step, {"loss": float(loss)}, 10) for step in steps]
+        for loss, steps in ((1, (10, 20, 30)), (3, (10, 20)), (5, (10, 15, 20, 30)))
+    ]
+    found = [(one.step, one.values["loss"], one.low["loss"]) for one in mean_windows(runs)]
+    assert found == [(10, 3, 1), (20, 3, 1), (30, 3, 1)]
