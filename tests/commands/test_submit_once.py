@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from clusterjobs.errors import InputError
 from clusterjobs.lab.lab import until
 from clusterjobs.runs.submit import lock
 from clusterjobs.runs.submit import sbatch as calls
+from clusterjobs.slurm.queue import Queued
 
 Run = Callable[..., Any]
 SPEC = """\
@@ -142,13 +144,23 @@ def test_a_refusal_is_final(clusterjobs: Run, slurm: StandInSlurm) -> None:
     assert done.err.endswith("sbatch refused the job: invalid partition\n")
 
 
-def test_a_slow_controller_is_asked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, asked = iter(range(0, 1000, 10)), []
-    monkeypatch.setattr(calls.time, "monotonic", lambda: next(clock))
-    monkeypatch.setattr(calls.time, "sleep", lambda _: None)
-    monkeypatch.setattr(calls, "known_jobs", lambda *_: asked.append(1) or ())
-    calls.settled_jobs()
+def test_squeue_is_asked_until_it_shows_a_job_that_waited_for_the_controller(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    intent = calls.new_intent("exp.yaml", array=False, points={}, content={}, needs=())
+    job = Queued("1", "PENDING", "", "", "", 0, "exp", comment=intent.comment)
+    answers, asked = iter([(), (), (job,), ()]), []
+    monkeypatch.setattr(calls.time, "sleep", asked.append)
+    monkeypatch.setattr(calls, "known_jobs", lambda *_: next(answers))
+    assert calls.settled_jobs([intent]) == (job,)
     assert len(asked) == 2
+
+
+def test_a_request_of_a_day_ago_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    intent = calls.new_intent("exp.yaml", array=False, points={}, content={}, needs=())
+    answers = iter([()])
+    monkeypatch.setattr(calls, "known_jobs", lambda *_: next(answers))
+    assert calls.settled_jobs([replace(intent, time=intent.time - 90_000)]) == ()
 
 
 def test_killed_submits_start_one_job(

@@ -40,7 +40,7 @@ from clusterjobs.runs.submit.sbatch import (
     slurm_limits,
     submit_recorded,
 )
-from clusterjobs.slurm.queue import Queued, as_ranges, by_id, known_jobs
+from clusterjobs.slurm.queue import Queued, as_ranges, by_id
 
 # ------------------------------------------------------------------ checks
 # Refuses to submit a sweep if points might start twice, or if Slurm would refuse it.
@@ -67,8 +67,7 @@ class Seen(NamedTuple):
 def look(folder: pathlib.Path) -> Seen:
     """Look at the sweep's folder, and then at Slurm."""
     submissions = read_submissions(folder)
-    has_open = any(one.job_id is None for one in submissions)
-    known = settled_jobs() if has_open else known_jobs()
+    known = settled_jobs(one for one in submissions if one.job_id is None)
     if known is None:
         return Seen(submissions, None)
     queued = by_id(job for job in known if not job.has_ended)
@@ -407,7 +406,9 @@ def unanswered_request(run: Run, logs: pathlib.Path) -> Submission | None:
     waiting = [one for one in own if one.job_id is None and one.content == {name: point.content}]
     if not waiting:
         return None
-    found = [one for one in with_ids(waiting, settled_jobs() or ()) if one.job_id is not None]
+    found = [
+        one for one in with_ids(waiting, settled_jobs(waiting) or ()) if one.job_id is not None
+    ]
     if found:
         return found[-1]
     recorded = {str(one.job_id) for one in own}

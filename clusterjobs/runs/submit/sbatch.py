@@ -12,7 +12,7 @@ import re
 import secrets
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple
 
@@ -192,7 +192,9 @@ def submit_recorded(
 
 
 _SLOW = 5.0  # seconds: sbatch has waited for an answer, or squeue was asked before it came
-_PAUSE = 2.0  # seconds in which a controller that answers again takes what waits for it
+_PAUSE = 5.0  # seconds in which a controller that answers again takes what waits for it
+_BETWEEN = 0.5  # seconds between two questions
+_FORGOTTEN = 86_400.0  # seconds after which a request without an answer has left no job
 _PATIENCE = 15.0  # seconds for squeue
 
 
@@ -203,7 +205,7 @@ def _taken_after_all(
     is_refused = seconds < _SLOW
     said = error.problems[0].what.replace(_REFUSED, "sbatch failed", 1)
     try:
-        jobs = known_jobs(_PATIENCE) if is_refused else settled_jobs(slow=True)
+        jobs = known_jobs(_PATIENCE) if is_refused else settled_jobs([intent])
     except InputError:
         what = "Slurm does not answer: it is not known whether it has taken the job"
         hint = "submit again when Slurm answers: a job that it has taken is found then"
@@ -222,13 +224,18 @@ def _taken_after_all(
     raise error
 
 
-def settled_jobs(slow: bool = False) -> tuple[Queued, ...] | None:
-    """The jobs that Slurm knows; None without Slurm. Asked twice if the controller was slow: it may
-    have answered squeue before it took the jobs that waited for it."""
-    started = time.monotonic()
-    jobs = known_jobs()
-    if slow or time.monotonic() - started > _PAUSE:
-        time.sleep(_PAUSE)
+def settled_jobs(unanswered: Iterable[Submission]) -> tuple[Queued, ...] | None:
+    """The jobs that Slurm knows; None without Slurm.
+
+    Asks again while one of the `unanswered` is missing: a controller that answers again may answer
+    squeue before it takes the jobs that waited for it.
+    """
+    tokens = {one.token for one in unanswered if time.time() - one.time < _FORGOTTEN}
+    jobs, end = known_jobs(), time.monotonic() + _PAUSE
+    while jobs is not None and time.monotonic() < end:
+        if tokens <= {token_of(job) for job in jobs}:
+            break
+        time.sleep(_BETWEEN)
         jobs = known_jobs()
     return jobs
 
