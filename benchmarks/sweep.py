@@ -21,10 +21,10 @@ from clusterjobs.clusters.parallelcluster.facts import cluster_facts
 from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.frameworks import option_models
 from clusterjobs.runs.spec_files import content_hash
+from clusterjobs.sections.context import PointPlan
 from clusterjobs.sections.order import resolve
 from clusterjobs.sections.points.arrays import point_arrays
 from clusterjobs.sections.render import Inputs, render_script
-from clusterjobs.sections.rendering import PointPlan
 from clusterjobs.spec.load import load_points
 
 TITLE = "A sweep of 1,000 points: from text to script, one process, one core"

@@ -15,8 +15,8 @@ from clusterjobs.errors import InputError, Problem, one_problem
 from clusterjobs.runs import load as loading
 from clusterjobs.runs.run import Run as PlannedRun
 from clusterjobs.runs.write import write_outputs
+from clusterjobs.sections.context import PointPlan as Point
 from clusterjobs.sections.plan import Plan
-from clusterjobs.sections.rendering import PointPlan as Point
 from clusterjobs.sites.folders import SiteFolders, is_folder, trusted
 
 if TYPE_CHECKING:

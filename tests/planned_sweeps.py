@@ -10,10 +10,10 @@ from clusterjobs import resources
 from clusterjobs.clusters.parallelcluster.facts import cluster_facts
 from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.frameworks import option_models
+from clusterjobs.sections.context import PointArray, PointPlan
 from clusterjobs.sections.order import resolve
 from clusterjobs.sections.points.arrays import point_arrays
 from clusterjobs.sections.render import Inputs, render_script
-from clusterjobs.sections.rendering import PointArray, PointPlan
 from clusterjobs.spec.load import load_points
 
 BASE = {"name": "a", "cluster": "small", "framework": "command", "command": ["./run"]}

@@ -21,7 +21,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from clusterjobs.catalog.instances import DATA_FILE, InstanceType
+from clusterjobs.catalog import DATA_FILE, InstanceType
 
 COLUMNS = InstanceType._fields[1:]
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from clusterjobs.catalog.instances import InstanceType, find_instance_type, gpu_model_of
+from clusterjobs.catalog import InstanceType, find_instance_type, gpu_model_of
 from clusterjobs.importing.nodes import Node
 from clusterjobs.importing.records import Gpus
 

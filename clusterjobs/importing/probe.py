@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from clusterjobs.catalog.instances import gpu_model_of
+from clusterjobs.catalog import gpu_model_of
 from clusterjobs.clusters.described.description import NodeType
 from clusterjobs.importing import yaml_lines as valid
 from clusterjobs.importing.node_types import NodeKind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from clusterjobs.catalog.instances import find_gpu_model
+from clusterjobs.catalog import find_gpu_model
 from clusterjobs.models.records import Gpu
 
 # Models whose fitted constants are the same; those that are missing have no published rows.

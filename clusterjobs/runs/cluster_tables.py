@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from clusterjobs.catalog.instances import Price, all_prices
+from clusterjobs.catalog import Price, all_prices
 from clusterjobs.clusters.parallelcluster.detect import at, text
 from clusterjobs.clusters.parallelcluster.facts import slurm_partitions
 from clusterjobs.clusters.parallelcluster.overview import (

@@ -34,7 +34,7 @@ from clusterjobs.runs.jobs.states import (
 from clusterjobs.runs.results import read_result
 from clusterjobs.runs.run import Run
 from clusterjobs.runs.submit.lock import sweep_folder
-from clusterjobs.sections.rendering import PointPlan
+from clusterjobs.sections.context import PointPlan
 from clusterjobs.slurm.queue import Queued, by_id, known_jobs
 
 # The state of several points is the first of these that one of them has.

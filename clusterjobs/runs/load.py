@@ -13,10 +13,10 @@ from clusterjobs.errors import InputError, Problem, in_order
 from clusterjobs.frameworks import option_models
 from clusterjobs.runs.run import Run
 from clusterjobs.runs.spec_files import ClusterInput, OwnConfigs, SpecFiles, origin_of
+from clusterjobs.sections.context import PointPlan
 from clusterjobs.sections.order import resolve
 from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.render import Inputs
-from clusterjobs.sections.rendering import PointPlan
 from clusterjobs.sites.folders import Policies, SiteFolders, read_site_templates
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.load import BrokenSpecError, LoadedSpec

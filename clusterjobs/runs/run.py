@@ -19,10 +19,10 @@ from clusterjobs.clusters.source import ClusterFiles, ClusterSource
 from clusterjobs.errors import InputError, Problem, in_order
 from clusterjobs.plugins import PlannedJob, check_plans, on_this_machine
 from clusterjobs.runs.spec_files import OwnConfigs
-from clusterjobs.script.site.templates import NO_SITE
+from clusterjobs.script.site import NO_SITE
+from clusterjobs.sections.context import PointArray, PointPlan, PointTable
 from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.render import Inputs, Script, joined_outputs, render_script
-from clusterjobs.sections.rendering import PointArray, PointPlan, PointTable
 from clusterjobs.sites.folders import SiteFolders
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.sweep import Sweep

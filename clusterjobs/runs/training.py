@@ -21,8 +21,8 @@ from clusterjobs.models.records import Experts, Gpu, Layout, ModelShape, Network
 from clusterjobs.plugins import Unknown
 from clusterjobs.sections.model import config_of, shape_in_text, with_model_config
 from clusterjobs.sections.order import texts_of_the_framework
-from clusterjobs.sections.placement.storage import is_below
 from clusterjobs.sections.plan import Placement, Plan
+from clusterjobs.sections.storage import is_below
 from clusterjobs.sites.prices import Nodes
 from clusterjobs.slurm.options import seconds_of
 from clusterjobs.spec.experiment import Experiment

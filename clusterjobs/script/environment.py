@@ -22,7 +22,7 @@ from clusterjobs import resources
 from clusterjobs.errors import InputError, Problem, in_order, one_problem
 from clusterjobs.script import shell
 from clusterjobs.script.shell import ShellText, UnquotedError
-from clusterjobs.script.site.templates import (
+from clusterjobs.script.site import (
     NO_SITE,
     PACKAGED,
     SYNTAX,

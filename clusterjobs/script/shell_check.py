@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from clusterjobs.errors import Problem
-from clusterjobs.script.site.templates import SiteFile, at
+from clusterjobs.script.site import SiteFile, at
 from clusterjobs.spec.load import LoadedSpec
 from clusterjobs.yaml.document import Path, dotted, look_at
 

@@ -15,9 +15,8 @@ from clusterjobs.frameworks.arguments import argument_names
 from clusterjobs.frameworks.base import JOB_DIR
 from clusterjobs.script import shell
 from clusterjobs.script.shell import ShellText
-from clusterjobs.sections.context import Context
+from clusterjobs.sections.context import Context, Rendering
 from clusterjobs.sections.plan import ArgumentCheck, Plan, SpecLine
-from clusterjobs.sections.rendering import Rendering
 from clusterjobs.spec.keys.preflight import Preflight
 from clusterjobs.spec.model import SpecModel
 from clusterjobs.text import Reference, ShellVariable, Value, parts_of, show, variable

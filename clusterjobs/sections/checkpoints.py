@@ -15,10 +15,9 @@ from clusterjobs.frameworks.base import JOB_DIR, folder_on_the_node
 from clusterjobs.script import shell
 from clusterjobs.script.lines import NOTHING, command_text
 from clusterjobs.script.shell import ShellText
-from clusterjobs.sections.context import Context
-from clusterjobs.sections.placement.storage import Storage, is_below
+from clusterjobs.sections.context import Context, Rendering
 from clusterjobs.sections.plan import POINT, Checkpoints, Export, Staging
-from clusterjobs.sections.rendering import Rendering
+from clusterjobs.sections.storage import Storage, is_below
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.staging import Checkpoints as WrittenCheckpoints
 from clusterjobs.spec.keys.staging import Data

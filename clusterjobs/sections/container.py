@@ -15,11 +15,10 @@ from clusterjobs.frameworks.base import JOB_DIR, folder_on_the_node
 from clusterjobs.script import shell
 from clusterjobs.script.lines import heading, once_per_node, option_lines, with_reason, wrapped
 from clusterjobs.script.shell import ShellText, TemplateName
-from clusterjobs.sections.context import Context
+from clusterjobs.sections.context import Context, Rendering
 from clusterjobs.sections.environment.fabrics import EFA_LIBRARIES, fabric_of
-from clusterjobs.sections.placement.storage import is_below, path_parts
 from clusterjobs.sections.plan import Container, Environment, Mounted, Placement
-from clusterjobs.sections.rendering import Rendering
+from clusterjobs.sections.storage import is_below, path_parts
 from clusterjobs.slurm.options import Directive
 from clusterjobs.spec.keys.container import Container as WrittenContainer
 from clusterjobs.spec.keys.environment import NOT_IN_KIB

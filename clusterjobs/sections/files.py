@@ -11,10 +11,9 @@ from clusterjobs import resources
 from clusterjobs.frameworks.base import ConfigFile
 from clusterjobs.script import shell
 from clusterjobs.script.shell import ShellText
-from clusterjobs.sections.context import Context
-from clusterjobs.sections.placement.storage import is_below
+from clusterjobs.sections.context import Context, Rendering
 from clusterjobs.sections.plan import Files, Input, Plan
-from clusterjobs.sections.rendering import Rendering
+from clusterjobs.sections.storage import is_below
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.staging import Data
 from clusterjobs.text import Text, Value, changed, expanding, is_rooted, joined, show

@@ -12,7 +12,7 @@ from clusterjobs.launchers import SSH_PROGRAMS, Launched
 from clusterjobs.script import shell
 from clusterjobs.script.lines import NOTHING, command_text, heading, once_per_node, option_lines
 from clusterjobs.script.shell import ShellText, TemplateName
-from clusterjobs.sections.context import Context
+from clusterjobs.sections.context import Context, Rendering
 from clusterjobs.sections.environment.forced import (
     forced_for_ranks,
     node_environment,
@@ -21,7 +21,6 @@ from clusterjobs.sections.environment.forced import (
 from clusterjobs.sections.job.directives import srun_options
 from clusterjobs.sections.placement.node_share import port_stride
 from clusterjobs.sections.plan import Launch, Plan, SshServer
-from clusterjobs.sections.rendering import Rendering
 from clusterjobs.sections.restarts import AUTO_RESUME
 from clusterjobs.spec.known_references import LATEST, NODE_RANK
 from clusterjobs.text import Value, expanding, partition, show, variable_names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -17,8 +18,8 @@ from clusterjobs.sections.complete import (
     find_launcher_options,
     with_runtime,
 )
-from clusterjobs.sections.context import Context
-from clusterjobs.sections.environment.checks import check_arguments, check_paths
+from clusterjobs.sections.context import Context, Rendering
+from clusterjobs.sections.environment.checks import check_arguments, check_paths, check_unread_pins
 from clusterjobs.sections.environment.plan import check_secrets
 from clusterjobs.sections.environment.plan import plan as plan_environment
 from clusterjobs.sections.environment.plan import render as render_environment
@@ -32,82 +33,22 @@ from clusterjobs.sections.launch import plan as plan_launch
 from clusterjobs.sections.launch import plan_program
 from clusterjobs.sections.launch import render as render_launch
 from clusterjobs.sections.model import check_precision, config_of
+from clusterjobs.sections.placement import check_neuron, check_use_of_nodes
+from clusterjobs.sections.placement import plan as plan_placement
+from clusterjobs.sections.placement import render as render_placement
 from clusterjobs.sections.placement.gpu_requests import check_gpu_requests, check_hint
 from clusterjobs.sections.placement.node_share import check_packing
-from clusterjobs.sections.placement.plan import check_neuron, check_use_of_nodes
-from clusterjobs.sections.placement.plan import plan as plan_placement
-from clusterjobs.sections.placement.plan import render as render_placement
-from clusterjobs.sections.plan import ArgumentCheck, Container, Plan, Role
-from clusterjobs.sections.points.plan import plan as plan_points
-from clusterjobs.sections.points.plan import render as render_points
-from clusterjobs.sections.preflight import plan as plan_preflight
-from clusterjobs.sections.preflight import render as render_preflight
-from clusterjobs.sections.rendering import Rendering
+from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.restarts import plan as plan_restarts
 from clusterjobs.sections.restarts import render as render_restarts
 from clusterjobs.sections.staging import plan as plan_staging
 from clusterjobs.sections.staging import render as render_staging
 from clusterjobs.sections.steps import plan as plan_steps
 from clusterjobs.sections.steps import render as render_steps
+from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.load import LoadedSpec
 
 Check = Callable[[Context], None]
-
-# Most specs have no container, roles or preflight: their modules are imported where they are used.
-
-
-def plan_argument_check(context: Context) -> ArgumentCheck | None:
-    """The section `argument_check`; None without a preflight."""
-    if context.spec.preflight is None:
-        return None
-    from clusterjobs.sections.argument_check import plan
-
-    return plan(context)
-
-
-def render_argument_check(rendering: Rendering) -> dict[str, Any] | None:
-    """What the block `preflight` prints of it; None if nothing is checked."""
-    if rendering.plan.argument_check is None:
-        return None
-    from clusterjobs.sections.argument_check import render
-
-    return render(rendering)
-
-
-def plan_container(context: Context) -> Container | None:
-    """The section `container`; None without one."""
-    if context.spec.software.container is None:
-        return None
-    from clusterjobs.sections.container import plan
-
-    return plan(context)
-
-
-def render_container(rendering: Rendering) -> dict[str, Any] | None:
-    """What the block `container` prints; None without a container."""
-    if rendering.plan.container is None:
-        return None
-    from clusterjobs.sections.container import render
-
-    return render(rendering)
-
-
-def plan_roles(context: Context) -> tuple[Role, ...]:
-    """The section `roles`; empty without any."""
-    if not context.spec.roles:
-        return ()
-    from clusterjobs.sections.roles import plan
-
-    return plan(context)
-
-
-def render_roles(rendering: Rendering) -> list[dict[str, Any]]:
-    """What the blocks `role_nodes` and `roles` print; empty without roles."""
-    if not rendering.plan.roles:
-        return []
-    from clusterjobs.sections.roles import render
-
-    return render(rendering)
 
 
 class Section(NamedTuple):
@@ -123,22 +64,39 @@ class Section(NamedTuple):
     checks: tuple[Check, ...] = ()
 
 
+def _rare(
+    name: str, is_wanted: Callable[[Experiment], object], empty: object = None, *checks: Check
+) -> Section:
+    """A section that few specs have: only for these, its module is imported."""
+
+    def module() -> Any:
+        return importlib.import_module(f"clusterjobs.sections.{name}")
+
+    def plan(context: Context) -> Any:
+        return module().plan(context) if is_wanted(context.spec) else empty
+
+    def render(rendering: Rendering) -> Any:
+        return module().render(rendering) if getattr(rendering.plan, name) else empty
+
+    return Section(name, plan, render, checks)
+
+
 # The placement is planned first: the spec is completed with its numbers before the others.
 SECTIONS = (
     Section("placement", plan_placement, render_placement, (check_packing, check_gpu_requests)),
     Section("program", plan_program, None),
     Section("restarts", plan_restarts, render_restarts),
-    Section("points", plan_points, render_points),
+    _rare("points", lambda spec: spec.sweep),
     Section("job", plan_job, render_job),
     Section("staging", plan_staging, render_staging),
     Section("checkpoints", plan_checkpoints, render_checkpoints),
-    Section("preflight", plan_preflight, render_preflight),
+    _rare("preflight", lambda spec: spec.preflight, None, check_unread_pins),
     Section("environment", plan_environment, render_environment, (check_paths,)),
-    Section("container", plan_container, render_container),
+    _rare("container", lambda spec: spec.software.container),
     Section("launch", plan_launch, render_launch),
-    Section("argument_check", plan_argument_check, render_argument_check),
+    _rare("argument_check", lambda spec: spec.preflight),
     Section("steps", plan_steps, render_steps),
-    Section("roles", plan_roles, render_roles),
+    _rare("roles", lambda spec: spec.roles, ()),
     Section("files", plan_files, render_files),
 )
 

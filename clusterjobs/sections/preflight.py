@@ -14,10 +14,9 @@ from clusterjobs.frameworks.base import JOB_DIR
 from clusterjobs.script import shell
 from clusterjobs.script.lines import command_text, option_lines, with_reason
 from clusterjobs.script.shell import ShellText
-from clusterjobs.sections.context import Context
+from clusterjobs.sections.context import Context, Rendering
 from clusterjobs.sections.environment.fabrics import fabric_of
-from clusterjobs.sections.plan import AllReduce, Check, Placement, Plan, Preflight
-from clusterjobs.sections.rendering import Rendering
+from clusterjobs.sections.plan import AllReduce, Check, Placement, Preflight
 from clusterjobs.slurm.options import Directive
 from clusterjobs.text import Value, changed, expanding, is_rooted, joined, show, variable
 
@@ -133,12 +132,10 @@ def software_checks(context: Context) -> Iterator[Possible]:
         yield Possible("build", "helpers", here, reason)
 
 
-def plan(context: Context) -> Preflight | None:
-    """The section `preflight`; None if the spec does not ask for it."""
+def plan(context: Context) -> Preflight:
+    """The section `preflight`."""
     written, placement, facts = context.spec.preflight, context.placement, context.facts
-    if written is None:
-        _check_unread_pins(context)
-        return None
+    assert written
     possible = [
         *hardware_checks(placement, facts.terms.node_facts),
         *storage_checks(context, written.free_gib),
@@ -226,28 +223,17 @@ def _task_per_rank(placement: Placement) -> Iterator[Directive]:
         yield Directive("overcommit", True, "a node has more ranks than CPUs")
 
 
-def _check_unread_pins(context: Context) -> None:
-    if context.spec.software.requires:
-        context.problem(
-            ("software", "requires"),
-            "the preflight looks for these packages, and it is off",
-            "preflight: true, or preflight: [software]",
-            warning=True,
-        )
-
-
 # ------------------------------------------------------------------ text: the checks of every node
 
 
 _ALL_REDUCE_SECONDS = "240"
 
 
-def render(rendering: Rendering) -> dict[str, Any] | None:
-    """What the block `preflight` prints; None without a preflight."""
+def render(rendering: Rendering) -> dict[str, Any]:
+    """What the block `preflight` prints."""
     plan = rendering.plan
     preflight = plan.preflight
-    if preflight is None:
-        return None
+    assert preflight
     reduced = preflight.all_reduce or AllReduce("0", 1, ())
     arguments = (reduced.gbps, str(reduced.percent), _ALL_REDUCE_SECONDS)
     return {
@@ -264,24 +250,3 @@ def render(rendering: Rendering) -> dict[str, Any] | None:
         "reads_nccl": preflight.reads_nccl,
         "nccl_logs": shell.quote(preflight.nccl_logs),
     }
-
-
-def nccl_watch(plan: Plan) -> list[ShellText]:
-    """The command that reads NCCL's log during the training, if the preflight asks for it."""
-    return _nccl_step(plan, "watch", variable("slurm_job_id"))
-
-
-def nccl_judge(plan: Plan) -> list[ShellText]:
-    """The command that reads it after the training."""
-    return _nccl_step(plan)
-
-
-def _nccl_step(plan: Plan, *how: Value) -> list[ShellText]:
-    preflight = plan.preflight
-    if preflight is None or not preflight.reads_nccl:
-        return []
-    fabric = preflight.fabric
-    words: list[Value] = [*how, preflight.nccl_logs, str(plan.placement.shape.world_size)]
-    if fabric.provider != "efa":
-        words += [fabric.title, fabric.network, *([fabric.provider] if fabric.provider else [])]
-    return [command_text((variable("python"), "-BEsS", joined(JOB_DIR, "/nccl_log.py"), *words))]

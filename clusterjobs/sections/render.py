@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 
 from clusterjobs.frameworks.base import ConfigFile
 from clusterjobs.script.environment import template_environment
-from clusterjobs.script.site.templates import (
+from clusterjobs.script.site import (
     NO_SITE,
     SiteFile,
     SiteTemplates,
     site_context,
     with_used_files,
 )
+from clusterjobs.sections.context import PointPlan, PointTable, Rendering
 from clusterjobs.sections.order import PRINTED, SECTIONS
 from clusterjobs.sections.plan import Plan
-from clusterjobs.sections.rendering import PointPlan, PointTable, Rendering
 from clusterjobs.spec.references import as_text
 from clusterjobs.text import Value, joined, variable
 from clusterjobs.version import __version__

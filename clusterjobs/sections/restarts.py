@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from clusterjobs.script.shell import ShellText
-from clusterjobs.sections.context import Context
+from clusterjobs.sections.context import Context, Rendering
 from clusterjobs.sections.plan import Restarts
-from clusterjobs.sections.rendering import Rendering
 from clusterjobs.slurm.options import Directive, seconds_of
 from clusterjobs.spec.keys.staging import Restarts as WrittenRestarts
 from clusterjobs.spec.known_references import TRAINING_NODES

@@ -14,11 +14,10 @@ from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.launchers import LAUNCHERS
 from clusterjobs.script.lines import command_text, heading, option_lines
 from clusterjobs.script.shell import ShellText
-from clusterjobs.sections.context import Context
+from clusterjobs.sections.context import Context, Rendering
 from clusterjobs.sections.environment.forced import node_environment
-from clusterjobs.sections.placement.plan import first_nodes
+from clusterjobs.sections.placement import first_nodes
 from clusterjobs.sections.plan import Role
-from clusterjobs.sections.rendering import Rendering
 from clusterjobs.slurm.options import Directive
 from clusterjobs.spec.keys.steps import Role as SpecRole
 from clusterjobs.spec.known_references import addr_variable, nodes_variable, port_variable

@@ -14,11 +14,10 @@ from typing import Any
 from clusterjobs.clusters.facts import BucketLink
 from clusterjobs.script import shell
 from clusterjobs.script.shell import ShellText
-from clusterjobs.sections.context import Context
+from clusterjobs.sections.context import Context, Rendering
 from clusterjobs.sections.files import check_data_paths, plan_inputs
-from clusterjobs.sections.placement.storage import is_below
 from clusterjobs.sections.plan import UNPACKERS, DataSet, Input, Staging
-from clusterjobs.sections.rendering import Rendering
+from clusterjobs.sections.storage import is_below
 from clusterjobs.spec.keys.staging import Data
 from clusterjobs.text import (
     expanding,

@@ -8,23 +8,22 @@ from itertools import pairwise
 from typing import Any
 
 from clusterjobs.errors import counted
+from clusterjobs.frameworks.base import JOB_DIR
 from clusterjobs.launchers import LAUNCHERS, Launcher
 from clusterjobs.script import shell
 from clusterjobs.script.lines import WIDTH, command_text, once_per_node, program_text
 from clusterjobs.script.shell import ShellText
-from clusterjobs.sections.context import Context
+from clusterjobs.sections.context import Context, Rendering
 from clusterjobs.sections.environment.forced import node_environment
 from clusterjobs.sections.files import INTERPRETERS
 from clusterjobs.sections.job.directives import derived_srun_options
 from clusterjobs.sections.launch import launch_text
 from clusterjobs.sections.plan import Container, Launch, Placement, Plan, Step, Steps
-from clusterjobs.sections.preflight import nccl_judge, nccl_watch
-from clusterjobs.sections.rendering import Rendering
 from clusterjobs.slurm.options import Directive
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.steps import Step as WrittenStep
 from clusterjobs.spec.keys.steps import Steps as WrittenSteps
-from clusterjobs.text import Value, expanding, file_name, joined, show
+from clusterjobs.text import Value, expanding, file_name, joined, show, variable
 from clusterjobs.yaml.document import Path
 
 # ------------------------------------------------------------------ checks
@@ -306,10 +305,13 @@ def render(rendering: Rendering) -> dict[str, Any]:
     """What the blocks `before` and `after` print, and the functions for steps."""
     plan, steps = rendering.plan, rendering.plan.steps
     after = [
-        *_own(nccl_judge(plan), plan),
+        *_nccl_step(plan),
         *(_step_text(one, plan, number) for number, one in enumerate(steps.after)),
     ]
-    sidecars = [*_own(nccl_watch(plan), plan), *(_step_text(one, plan) for one in steps.sidecars)]
+    sidecars = [
+        *_nccl_step(plan, "watch", variable("slurm_job_id")),
+        *(_step_text(one, plan) for one in steps.sidecars),
+    ]
     named = [one for one in (*steps.before, *steps.after) if one.name]
     return {
         "before": [_step_text(one, plan, number) for number, one in enumerate(steps.before)],
@@ -340,9 +342,17 @@ def _last(step: Step, plan: Plan) -> dict[str, Any]:
     return {"name": name, "seconds": step.timeout_seconds, "text": text}
 
 
-def _own(commands: list[ShellText], plan: Plan) -> list[dict[str, Any]]:
-    """Commands of the job's own, beside those of the spec."""
-    return [{**_step_text(Step(("true",)), plan), "text": text} for text in commands]
+def _nccl_step(plan: Plan, *how: Value) -> list[dict[str, Any]]:
+    """The command that reads NCCL's logs, if the preflight asks for it: at the end, or `how`."""
+    preflight = plan.preflight
+    if preflight is None or not preflight.reads_nccl:
+        return []
+    fabric = preflight.fabric
+    words: list[Value] = [*how, preflight.nccl_logs, str(plan.placement.shape.world_size)]
+    if fabric.provider != "efa":
+        words += [fabric.title, fabric.network, *([fabric.provider] if fabric.provider else [])]
+    text = command_text((variable("python"), "-BEsS", joined(JOB_DIR, "/nccl_log.py"), *words))
+    return [{**_step_text(Step(("true",)), plan), "text": text}]
 
 
 def _step_text(step: Step, plan: Plan, number: int = 0) -> dict[str, Any]:

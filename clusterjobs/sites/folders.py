@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from clusterjobs.clusters.source import ENDINGS
 from clusterjobs.errors import InputError, Location, Problem, nearest, one_problem
-from clusterjobs.script.site.templates import SiteFile, SiteTemplates
+from clusterjobs.script.site import SiteFile, SiteTemplates
 from clusterjobs.yaml import document as yaml_document
 from clusterjobs.yaml.document import MAX_BYTES, decode
 

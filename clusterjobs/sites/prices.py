@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BeforeValidator, model_validator
 
-from clusterjobs.catalog.instances import find_price
+from clusterjobs.catalog import find_price
 from clusterjobs.errors import InputError, Problem, in_order
 from clusterjobs.spec.field_types import Plain, literal_text
 from clusterjobs.spec.model import SpecModel

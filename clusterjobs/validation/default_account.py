@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from clusterjobs.catalog.instances import find_instance_type
+from clusterjobs.catalog import find_instance_type
 from clusterjobs.clusters.parallelcluster.detect import at, items, number, text
 from clusterjobs.validation import finding as walk
 from clusterjobs.validation.account import (

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
 
-from clusterjobs.catalog.instances import find_instance_type, instance_type_names
+from clusterjobs.catalog import find_instance_type, instance_type_names
 from clusterjobs.validation.account import (
     MAIN_VPC,
     NUMBER,

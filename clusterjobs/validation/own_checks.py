@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from clusterjobs.catalog.instances import catalogue_date, find_instance_type, instance_type_names
+from clusterjobs.catalog import catalogue_date, find_instance_type, instance_type_names
 from clusterjobs.clusters.parallelcluster.detect import at, items, text, truth
 from clusterjobs.errors import did_you_mean, nearest
 from clusterjobs.slurm.values import conf_parameters, has_parameter, wrong_conf_value

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rendering import plan_of_text
 
 from clusterjobs.errors import InputError
-from clusterjobs.script.site.templates import SiteFile, SiteTemplates
+from clusterjobs.script.site import SiteFile, SiteTemplates
 from clusterjobs.sections.render import Inputs, render_script
 
 EVIL = "/x/$(touch evil)/it's"

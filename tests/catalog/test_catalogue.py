@@ -7,9 +7,7 @@ import re
 
 import pytest
 
-from clusterjobs.catalog import instances
-from clusterjobs.catalog import instances as gpus
-from clusterjobs.catalog.instances import (
+from clusterjobs.catalog import (
     InstanceType,
     all_prices,
     catalogue_date,
@@ -18,7 +16,9 @@ from clusterjobs.catalog.instances import (
     find_price,
     gres_type,
     instance_type_names,
+    instances,
 )
+from clusterjobs.catalog import instances as gpus
 
 
 def known(name: str) -> InstanceType:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from clusterjobs import resources
-from clusterjobs.script.site.templates import INSERTION_POINTS
+from clusterjobs.script.site import INSERTION_POINTS
 
 
 @pytest.fixture

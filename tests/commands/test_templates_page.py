@@ -10,8 +10,8 @@ import pytest
 
 from clusterjobs.admin.templates import check as templates_check
 from clusterjobs.admin.templates.check import packaged_samples
+from clusterjobs.script.site import INSERTION_POINTS
 from clusterjobs.script.site.invariants import INVARIANTS
-from clusterjobs.script.site.templates import INSERTION_POINTS
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "templates.md").read_text(encoding="utf-8")

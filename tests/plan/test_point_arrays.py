@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from planned_sweeps import arrays_of, points_of
 
+from clusterjobs.sections.context import PointArray
 from clusterjobs.sections.points.arrays import point_arrays
-from clusterjobs.sections.rendering import PointArray
 from clusterjobs.text import joined, show, variable
 
 

@@ -21,10 +21,10 @@ from clusterjobs.clusters.facts import (
 from clusterjobs.errors import InputError
 from clusterjobs.frameworks import option_models
 from clusterjobs.runs.run import Run
+from clusterjobs.sections.context import PointPlan
 from clusterjobs.sections.order import resolve
 from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.render import Inputs
-from clusterjobs.sections.rendering import PointPlan
 from clusterjobs.sites.folders import SiteFolders
 from clusterjobs.spec.load import LoadedSpec, load_spec
 from clusterjobs.spec.point import Point

@@ -11,11 +11,11 @@ from clusterjobs import resources
 from clusterjobs.clusters.parallelcluster.facts import cluster_facts
 from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.frameworks import option_models
+from clusterjobs.sections.context import PointArray, PointPlan
 from clusterjobs.sections.order import resolve
 from clusterjobs.sections.placement.node_share import tasks_of_points
 from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.points.arrays import point_arrays
-from clusterjobs.sections.rendering import PointArray, PointPlan
 from clusterjobs.spec.load import load_points
 
 SWEEP = {"per_node": 8, "grid": {"args.lr": [1, 2, 3]}}

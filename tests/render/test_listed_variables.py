@@ -7,8 +7,8 @@ from jinja2 import meta
 from clusterjobs import resources
 from clusterjobs.admin.templates.check import packaged_samples, template_variables
 from clusterjobs.admin.templates.command import description
+from clusterjobs.script.site import SiteFile, SiteTemplates, parse
 from clusterjobs.script.site.check import check_site
-from clusterjobs.script.site.templates import SiteFile, SiteTemplates, parse
 from clusterjobs.script.site.variables import KINDS, variables
 
 SHAPE = template_variables(packaged_samples())

@@ -12,10 +12,10 @@ from script_runs import SMALL, STAND_INS, Run, as_yaml, last_records, lines_of, 
 from clusterjobs.clusters.parallelcluster.facts import cluster_facts
 from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.frameworks import option_models
+from clusterjobs.sections.context import PointPlan
 from clusterjobs.sections.order import resolve
 from clusterjobs.sections.points.arrays import point_arrays
 from clusterjobs.sections.render import Inputs, render_script
-from clusterjobs.sections.rendering import PointPlan
 from clusterjobs.spec.load import load_points
 
 ALL_WAIT = """

@@ -15,7 +15,7 @@ from clusterjobs.clusters.parallelcluster.facts import cluster_facts
 from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.errors import InputError
 from clusterjobs.frameworks import option_models
-from clusterjobs.script.site.templates import INSERTION_POINTS, SiteFile, SiteTemplates
+from clusterjobs.script.site import INSERTION_POINTS, SiteFile, SiteTemplates
 from clusterjobs.sections.order import resolve
 from clusterjobs.sections.render import Inputs, Script, render_script
 from clusterjobs.sites import folders as site_folders

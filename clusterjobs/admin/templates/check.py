@@ -23,14 +23,14 @@ from clusterjobs.errors import InputError, Location, Problem, one_problem
 from clusterjobs.launchers import LAUNCHERS
 from clusterjobs.runs.load import load
 from clusterjobs.script.parts import PROGRAMS
+from clusterjobs.script.site import INSERTION_POINTS, NO_SITE, SiteFile, SiteTemplates
 from clusterjobs.script.site.check import check_site
 from clusterjobs.script.site.invariants import INVARIANTS, Scripts
 from clusterjobs.script.site.origin import bash_problem, line_origin, replaced_by
-from clusterjobs.script.site.templates import INSERTION_POINTS, NO_SITE, SiteFile, SiteTemplates
 from clusterjobs.script.site.variables import Shape, merged, shape_of
+from clusterjobs.sections.context import PointTable
 from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.render import Inputs, Script, render_script, template_context
-from clusterjobs.sections.rendering import PointTable
 from clusterjobs.sites.folders import (
     TEMPLATES,
     TESTS,

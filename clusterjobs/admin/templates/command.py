@@ -27,8 +27,8 @@ from clusterjobs.clusters.source import cluster_names
 from clusterjobs.console import printable, table
 from clusterjobs.errors import did_you_mean, nearest, one_problem
 from clusterjobs.frameworks import option_models
+from clusterjobs.script.site import INSERTION_POINTS, SiteFile, SiteTemplates, parse
 from clusterjobs.script.site.check import packaged_texts
-from clusterjobs.script.site.templates import INSERTION_POINTS, SiteFile, SiteTemplates, parse
 from clusterjobs.script.site.variables import KINDS, Variable, variables
 from clusterjobs.sites.folders import (
     DEFAULTS_FILE,

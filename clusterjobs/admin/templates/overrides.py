@@ -17,7 +17,7 @@ from typing import NamedTuple
 from clusterjobs import resources
 from clusterjobs.errors import InputError, Location, Problem, did_you_mean, one_problem
 from clusterjobs.runs.write import replace_file
-from clusterjobs.script.site.templates import PACKAGED
+from clusterjobs.script.site import PACKAGED
 from clusterjobs.sites.folders import TEMPLATES, SiteFolders, read_text, shown_path, template_files
 from clusterjobs.version import __version__
 

@@ -31,8 +31,8 @@ from clusterjobs.admin.templates.overrides import (
 )
 from clusterjobs.console import echo_diff
 from clusterjobs.errors import InputError, Location, Problem, did_you_mean, one_problem
+from clusterjobs.script.site import INSERTION_POINTS, PACKAGED
 from clusterjobs.script.site.merge import Names, marker_problems, merge
-from clusterjobs.script.site.templates import INSERTION_POINTS, PACKAGED
 from clusterjobs.sites.folders import read_text, shown_path
 
 _EXAMPLES = """\b

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from clusterjobs.catalog.instances import gpu_model_of
+from clusterjobs.catalog import gpu_model_of
 from clusterjobs.clusters.described import description
 from clusterjobs.clusters.described.read import read_description
 from clusterjobs.clusters.facts import (

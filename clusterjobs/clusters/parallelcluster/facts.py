@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
-from clusterjobs.catalog.instances import (
+from clusterjobs.catalog import (
     InstanceType,
     catalogue_date,
     find_instance_type,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from clusterjobs.catalog.instances import InstanceType, Price, find_instance_type, find_price
+from clusterjobs.catalog import InstanceType, Price, find_instance_type, find_price
 from clusterjobs.clusters.parallelcluster.config import Cluster, ComputeResource, Queue
 from clusterjobs.clusters.parallelcluster.detect import at, items, number, text
 from clusterjobs.clusters.parallelcluster.facts import least

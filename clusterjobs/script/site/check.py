@@ -10,6 +10,15 @@ from jinja2 import nodes
 
 from clusterjobs import resources
 from clusterjobs.errors import InputError, Location, Problem, did_you_mean, in_order
+from clusterjobs.script.site import (
+    INSERTION_POINTS,
+    PACKAGED,
+    SiteFile,
+    SiteTemplates,
+    at,
+    check_lines,
+    parse,
+)
 from clusterjobs.script.site.expressions import (
     contexts_of,
     is_line_of,
@@ -19,15 +28,6 @@ from clusterjobs.script.site.expressions import (
     text_of,
     unquoted,
     used_names,
-)
-from clusterjobs.script.site.templates import (
-    INSERTION_POINTS,
-    PACKAGED,
-    SiteFile,
-    SiteTemplates,
-    at,
-    check_lines,
-    parse,
 )
 from clusterjobs.script.site.variables import PRINTED, Shape
 

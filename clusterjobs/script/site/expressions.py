@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from jinja2 import nodes
 
 from clusterjobs.errors import nearest
-from clusterjobs.script.site.templates import PACKAGED
+from clusterjobs.script.site import PACKAGED
 
 # ------------------------------------------------------------------ quoting context
 # Where in bash each printed variable of a template stands: in a command, in quotes, in a comment.

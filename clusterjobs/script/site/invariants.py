@@ -17,9 +17,9 @@ from typing import NamedTuple
 from clusterjobs import resources
 from clusterjobs.errors import Problem
 from clusterjobs.script.parts import PROGRAMS, Line, ScriptParts, code_of, option_of, script_parts
+from clusterjobs.script.site import INSERTION_POINTS, SiteFile, SiteTemplates
 from clusterjobs.script.site.origin import line_origin, replaced_by
 from clusterjobs.script.site.shell_state import Change, commands_of, state_changes
-from clusterjobs.script.site.templates import INSERTION_POINTS, SiteFile, SiteTemplates
 
 # ------------------------------------------------------------------ invariants
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from clusterjobs.errors import InputError, Location, Problem
 from clusterjobs.script.parts import PROGRAMS
 from clusterjobs.script.shell_check import bash_complaint
+from clusterjobs.script.site import SiteFile, SiteTemplates, at
 from clusterjobs.script.site.expressions import used_names
-from clusterjobs.script.site.templates import SiteFile, SiteTemplates, at
 
 
 def line_origin(line: str, files: Iterable[SiteFile]) -> Location | None:

@@ -330,3 +330,14 @@ def _commands(spec: Experiment) -> Iterator[tuple[Path, tuple[Value, ...]]]:
         yield ("roles", name, "command"), role.command
     for name, secret in spec.secrets.items():
         yield ("secrets", name, "command"), secret.command or ()
+
+
+def check_unread_pins(context: Context) -> None:
+    """Warn of versions that only the preflight would compare, if there is none."""
+    if context.spec.software.requires and context.spec.preflight is None:
+        context.problem(
+            ("software", "requires"),
+            "the preflight looks for these packages, and it is off",
+            "preflight: true, or preflight: [software]",
+            warning=True,
+        )

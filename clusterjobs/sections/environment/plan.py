@@ -12,7 +12,7 @@ from clusterjobs.frameworks.base import JOB_DIR, TOKEN, Variable, folder_on_the_
 from clusterjobs.script import shell
 from clusterjobs.script.lines import WIDTH, command_text, program_text, with_reason
 from clusterjobs.script.shell import ShellText
-from clusterjobs.sections.context import Context
+from clusterjobs.sections.context import Context, Rendering
 from clusterjobs.sections.environment.checks import (
     check_references,
     check_software,
@@ -34,7 +34,6 @@ from clusterjobs.sections.environment.forced import (
     plan_node_rank,
 )
 from clusterjobs.sections.plan import Environment, ModuleCall, Placement, Secret
-from clusterjobs.sections.rendering import Rendering
 from clusterjobs.spec.keys.environment import (
     LIMITS,
     Forced,

@@ -9,18 +9,16 @@ from clusterjobs.errors import counted
 from clusterjobs.frameworks.base import folder_on_the_node
 from clusterjobs.script import shell
 from clusterjobs.script.shell import ShellText
-from clusterjobs.sections.context import Context
+from clusterjobs.sections.context import Context, Rendering
 from clusterjobs.sections.environment.checks import is_unset
 from clusterjobs.sections.files import has_watchdog
 from clusterjobs.sections.job.checks import check_dropped
 from clusterjobs.sections.job.directives import sbatch_directives
-from clusterjobs.sections.plan import Job, Parameter, Placement
-from clusterjobs.sections.points.plan import job_folder
-from clusterjobs.sections.rendering import Rendering
+from clusterjobs.sections.plan import POINT, Job, Parameter, Placement, SweepJob
 from clusterjobs.sections.steps import ends_its_steps
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.job import Parameter as WrittenParameter
-from clusterjobs.text import Text, Value, show, variable, variable_names
+from clusterjobs.text import Text, Value, joined, show, variable, variable_names
 from clusterjobs.version import __version__
 
 # ------------------------------------------------------------------ parameters
@@ -95,12 +93,19 @@ def plan(context: Context) -> Job:
         _title(context.placement, spec, context.launcher.name),
         sbatch_directives(context),
         (*filter(None, [facts.slurm_commands]), "/usr/bin", "/bin"),
-        job_folder(spec, context.points),
+        _folder(spec, context.points),
         folder_on_the_node(spec.logs.copy_) if spec.logs.copy_ else None,
         folder_on_the_node(spec.workdir) if spec.workdir else None,
         tuple(_parameter(name, one) for name, one in spec.parameters.items()),
         spec.time_limit,
     )
+
+
+def _folder(spec: Experiment, sweep: SweepJob | None) -> Value:
+    """The job's own folder: of a sweep's job, below that of its point."""
+    if sweep:
+        return joined(sweep.folder, "/", POINT, "/", variable("SLURM_JOB_ID"))
+    return folder_on_the_node(joined(spec.logs.path, "/${SLURM_JOB_ID}"))
 
 
 def _check_logs(context: Context) -> None:

@@ -10,11 +10,11 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 
+from clusterjobs.sections.context import PointArray, PointPlan, PointTable
 from clusterjobs.sections.placement.node_share import tasks_of_points
 from clusterjobs.sections.plan import Plan
+from clusterjobs.sections.points import variables_in
 from clusterjobs.sections.points.join import Column, Columns, Difference, Values, joined_plan
-from clusterjobs.sections.points.plan import variables_in
-from clusterjobs.sections.rendering import PointArray, PointPlan, PointTable
 from clusterjobs.slurm.options import Directive
 from clusterjobs.spec.references import as_text
 from clusterjobs.text import Text
