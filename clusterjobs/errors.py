@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -104,3 +105,42 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
 def counted(number: int, noun: str) -> str:
     """`1 node`, `2 nodes`, `1,000 nodes`."""
     return f"{number} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+# ------------------------------------------------------------------ problems of points
+# The problems of a sweep's points as one list.
+
+
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+
+
+class Found(NamedTuple):
+    """A point's name and its problems."""
+
+    point: str
+    problems: Iterable[Problem]
+
+
+def of_points(found: Iterable[Found], total: int) -> list[Problem]:
+    """Each problem once, with the names of its points; without names if all `total` have it.
+
+    Problems of one value whose texts differ in numbers alone are the same. Those of a single point
+    stay as they are.
+    """
+    if total == 1:
+        return [problem for one in found for problem in one.problems]
+    first: dict[Problem, Problem] = {}
+    names: dict[Problem, list[str]] = {}
+    for point, problems in found:
+        for problem in in_order(problems):
+            same = problem._replace(what=_like(problem.what), hint=_like(problem.hint))
+            first.setdefault(same, problem)
+            names.setdefault(same, []).append(point)
+    return in_order(
+        problem if len(names[same]) == total else problem._replace(points=tuple(names[same]))
+        for same, problem in first.items()
+    )
+
+
+def _like(text: str) -> str:
+    return _NUMBER.sub("0", text)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from clusterjobs.clusters.source import ClusterSource
-from clusterjobs.errors import InputError, Problem, in_order
+from clusterjobs.errors import Found, InputError, Problem, in_order, of_points
 from clusterjobs.frameworks import option_models
 from clusterjobs.runs.run import Run
 from clusterjobs.runs.spec_files import ClusterInput, OwnConfigs, SpecFiles, origin_of
@@ -19,9 +19,9 @@ from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.render import Inputs
 from clusterjobs.sites.folders import Policies, SiteFolders, read_site_templates
 from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.keys.sweep import Point
 from clusterjobs.spec.load import BrokenSpecError, LoadedSpec
 from clusterjobs.spec.model import Topic, known_keys
-from clusterjobs.spec.point import Found, Point, of_points
 
 if TYPE_CHECKING:
     from clusterjobs.sites.policy_check import User

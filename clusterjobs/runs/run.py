@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clusterjobs.clusters.source import ClusterFiles, ClusterSource
-from clusterjobs.errors import InputError, Problem, in_order
+from clusterjobs.errors import Found, InputError, Problem, in_order, of_points
 from clusterjobs.plugins import PlannedJob, check_plans, on_this_machine
 from clusterjobs.runs.spec_files import OwnConfigs
 from clusterjobs.script.site import NO_SITE
@@ -27,7 +27,6 @@ from clusterjobs.sites.folders import SiteFolders
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.sweep import Sweep
 from clusterjobs.spec.load import LoadedSpec
-from clusterjobs.spec.point import Found, of_points
 from clusterjobs.spec.references import as_text
 from clusterjobs.text import Value, joined, show, split_text
 

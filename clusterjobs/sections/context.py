@@ -31,8 +31,8 @@ from clusterjobs.sections.plan import (
 )
 from clusterjobs.sections.storage import Storage, find_storage
 from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.keys.sweep import Point
 from clusterjobs.spec.load import LoadedSpec
-from clusterjobs.spec.point import Point
 from clusterjobs.text import Value
 
 

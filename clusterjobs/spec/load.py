@@ -11,7 +11,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clusterjobs.diagnostics import Locator
-from clusterjobs.errors import InputError, Location, Problem, in_order, one_problem
+from clusterjobs.errors import (
+    Found,
+    InputError,
+    Location,
+    Problem,
+    in_order,
+    of_points,
+    one_problem,
+)
 from clusterjobs.spec.defaults import (
     Layered,
     Reader,
@@ -25,18 +33,16 @@ from clusterjobs.spec.defaults import (
 )
 from clusterjobs.spec.expand_references import expand_references
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.keys.sweep import KEY, Sweep
+from clusterjobs.spec.keys.sweep import KEY, Point, Sweep
 from clusterjobs.spec.layers import Layer, Merged, Setting, Source, apply_setting, read_setting
 from clusterjobs.spec.model import OptionModels, SpecModel
 from clusterjobs.spec.need_references import NeedReader, no_needs
-from clusterjobs.spec.point import Found, of_points
 from clusterjobs.spec.secrets import find_secrets
 from clusterjobs.spec.validate import Validated, validate
 from clusterjobs.yaml import document as yaml_document
 from clusterjobs.yaml.document import Document, Path, dotted
 
 if TYPE_CHECKING:
-    from clusterjobs.spec.point import Point
     from clusterjobs.spec.sweep import SweptSpec
 
 

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.errors import counted, did_you_mean
-from clusterjobs.spec.keys.sweep import KEY, Sweep
-from clusterjobs.spec.point import Point
+from clusterjobs.spec.keys.sweep import KEY, Point, Sweep
 from clusterjobs.spec.references import as_text
 from clusterjobs.yaml.document import Path
 from clusterjobs.yaml.syntax import number as number_of

@@ -12,10 +12,9 @@ from clusterjobs.spec.expand_references import expand_references, expanded_text,
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.key_names import UnknownKeyError, check_key
 from clusterjobs.spec.keys.job import EXTENDS
-from clusterjobs.spec.keys.sweep import KEY, Sweep
+from clusterjobs.spec.keys.sweep import KEY, Point, Sweep
 from clusterjobs.spec.layers import Merged, Setting, path_of
 from clusterjobs.spec.model import OptionModels, SpecModel, known_keys
-from clusterjobs.spec.point import Point
 from clusterjobs.spec.points import SweptValue, make_points
 from clusterjobs.spec.validate import check_model
 from clusterjobs.text import (

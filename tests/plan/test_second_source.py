@@ -26,8 +26,8 @@ from clusterjobs.sections.order import resolve
 from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.render import Inputs
 from clusterjobs.sites.folders import SiteFolders
+from clusterjobs.spec.keys.sweep import Point
 from clusterjobs.spec.load import LoadedSpec, load_spec
-from clusterjobs.spec.point import Point
 
 DGX = NodeType(
     "dgx-a100",

@@ -33,9 +33,9 @@ from clusterjobs.runs.submit.report import NeedRow, row_of_others, row_to_submit
 from clusterjobs.runs.submit.sbatch import fitted_to_slurm
 from clusterjobs.runs.write import write_outputs
 from clusterjobs.slurm.queue import by_id, known_jobs, queued_jobs
+from clusterjobs.spec.keys.sweep import Point
 from clusterjobs.spec.need_graph import NeedGraph, NeedingSpec, SpecNeed
 from clusterjobs.spec.need_references import KEY
-from clusterjobs.spec.point import Point
 from clusterjobs.yaml.document import dotted
 
 # ------------------------------------------------------------------ needed spec

@@ -1,6 +1,8 @@
 """Which points a spec has, and how they are run. `points.py` makes the points."""
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -207,6 +209,28 @@ class Sweep(SpecModel):
             default_is="none",
         ),
     ] = None
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of a sweep.
+
+    `index` counts from 0 in the order of the spec. `name` is unique, and safe as a file name:
+    `0007-lr=3e-4,micro=8-1a2b3c4d`; its last part is `digest`, 8 hex digits of the SHA-256 of
+    `values`. The index changes when the sweep is extended in the middle: two names with the same
+    digest are the same point. `values`: the swept keys, as paths of the spec, and their values, as
+    in `--set`.
+    """
+
+    index: int
+    name: str
+    digest: str
+    values: Mapping[str, Any]
+
+    @property
+    def label(self) -> str:
+        """The name without the index; it does not change when the sweep is extended."""
+        return self.name.partition("-")[2]
 
 
 class SweepKeys:
