@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from clusterjobs import catalog
 from clusterjobs.catalog import (
     InstanceType,
     all_prices,
@@ -16,9 +17,7 @@ from clusterjobs.catalog import (
     find_price,
     gres_type,
     instance_type_names,
-    instances,
 )
-from clusterjobs.catalog import instances as gpus
 
 
 def known(name: str) -> InstanceType:
@@ -85,7 +84,7 @@ def test_common_head_nodes_are_there() -> None:
 
 
 def test_the_data_has_a_date_and_types_from_elsewhere_a_source() -> None:
-    data = json.loads(instances.DATA_FILE.read_text())
+    data = json.loads(catalog.DATA_FILE.read_text())
     assert data["source"]
     assert re.fullmatch(r"20\d\d-\d\d-\d\d", catalogue_date())
     assert {"p3.16xlarge", "g4ad.xlarge", "p6e-gb200.36xlarge"} <= set(data["others"])
@@ -155,7 +154,7 @@ def test_gpu_facts() -> None:
 
 
 def test_every_gpu_has_a_source_and_no_bf16_peak_without_bf16() -> None:
-    for name in json.loads(gpus.GPUS_FILE.read_text())["models"]:
+    for name in json.loads(catalog.GPUS_FILE.read_text())["models"]:
         model = find_gpu_model(name)
         assert model
         assert model.source
@@ -192,10 +191,10 @@ def test_the_catalogue_equals_a_refresh_from_motos_dump(tmp_path: pathlib.Path) 
 
     dump = pathlib.Path(moto.__file__).parent / "ec2/resources/instance_types.json.gz"
     copy = tmp_path / "types.json"
-    copy.write_text(instances.DATA_FILE.read_text())
+    copy.write_text(catalog.DATA_FILE.read_text())
     before = json.loads(copy.read_text())
     write_catalogue(load_entries(dump), before["source"], before["date"], copy)
-    assert copy.read_text() == instances.DATA_FILE.read_text()
+    assert copy.read_text() == catalog.DATA_FILE.read_text()
 
 
 @pytest.mark.aws
@@ -203,7 +202,7 @@ def test_every_entry_agrees_with_describe_instance_types() -> None:
     moto = pytest.importorskip("moto")
     path = pathlib.Path(moto.__file__).parent / "ec2/resources/instance_types.json.gz"
     answers = json.loads(gzip.decompress(path.read_bytes()))
-    others = json.loads(instances.DATA_FILE.read_text())["others"]
+    others = json.loads(catalog.DATA_FILE.read_text())["others"]
     assert set(instance_type_names()) == {*answers, *others}
     for name in answers:
         found, answer = known(name), answers[name]
