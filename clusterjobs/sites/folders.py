@@ -270,6 +270,12 @@ def _values(file: str, text: str) -> Mapping[str, Any]:
             document.locate(()),
             hint="write private_subnet: subnet-0123456789abcdef0",
         )
+    if "parallelcluster" in document.value:
+        from clusterjobs.clusters.parallelcluster.config import wrong_release
+
+        if wrong := wrong_release(document.value["parallelcluster"]):
+            where = document.locate(("parallelcluster",))
+            raise InputError([Problem(wrong[0], where, "parallelcluster", wrong[1])])
     return document.value
 
 

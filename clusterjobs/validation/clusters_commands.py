@@ -15,6 +15,7 @@ from typing import Any, Literal
 import click
 
 from clusterjobs.clusters.facts import ClusterFacts
+from clusterjobs.clusters.parallelcluster.config import CURRENT
 from clusterjobs.clusters.source import is_description
 from clusterjobs.console import json_option, print_json, show_problems, site_file_option, styled
 from clusterjobs.errors import Location, Problem, counted, one_problem
@@ -28,6 +29,7 @@ from clusterjobs.runs.clusters import (
 )
 from clusterjobs.sites.folders import read_text
 from clusterjobs.validation import optional_deps
+from clusterjobs.validation.command import checked_release
 from clusterjobs.validation.finding import Data
 from clusterjobs.validation.upgrade import upgrade as upgraded
 
@@ -268,9 +270,12 @@ _WHEN = {
 
 @click.command(short_help="Bring an older config up to ParallelCluster 3.16.")
 @click.argument("file", type=click.Path(path_type=pathlib.Path, dir_okay=False))
+@click.option(
+    "--to", "release", callback=checked_release, help=f"The release, if it is not {CURRENT}."
+)
 @click.option("--write", is_flag=True, help="Write the changes; without it they are only shown.")
 @json_option
-def upgrade(file: pathlib.Path, write: bool, as_json: bool) -> int:
+def upgrade(file: pathlib.Path, release: str | None, write: bool, as_json: bool) -> int:
     """Bring an older config FILE up to ParallelCluster 3.16, as far as that is safe.
 
     Shows a diff; --write makes the changes. Comments and order are kept. Changes that need your
@@ -280,6 +285,7 @@ def upgrade(file: pathlib.Path, write: bool, as_json: bool) -> int:
     Examples:
       clusterjobs clusters upgrade my-cluster.yaml
       clusterjobs clusters upgrade my-cluster.yaml --write
+      clusterjobs clusters upgrade my-cluster.yaml --to 3.15.1
     """
     before = read_text(file)
     if is_description(before):
@@ -288,7 +294,7 @@ def upgrade(file: pathlib.Path, write: bool, as_json: bool) -> int:
             Location(str(file), 1, 1),
             hint="clusterjobs clusters import --from-slurm describes the cluster as it is now",
         )
-    result = upgraded(before, str(file))
+    result = upgraded(before, str(file), release or CURRENT)
     if write and result.text != before:
         file.write_bytes(result.text.encode())
     if as_json:

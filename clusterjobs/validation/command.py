@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import pathlib
 import subprocess
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterjobs.clusters.described.read import unclear_values
+from clusterjobs.clusters.parallelcluster.config import CURRENT, release_of, wrong_release
 from clusterjobs.console import (
     print_json,
     problem_data,
@@ -20,7 +22,7 @@ from clusterjobs.console import (
     state_of,
     states_table,
 )
-from clusterjobs.errors import InputError, Location, Problem
+from clusterjobs.errors import InputError, Location, Problem, one_problem
 from clusterjobs.runs.clusters import Config, Described, cluster_in, find_config_file, is_spec
 from clusterjobs.script.shell_check import find_bash
 from clusterjobs.sites.folders import read_text
@@ -36,10 +38,20 @@ Examples:
   clusterjobs validate exp.yaml
   clusterjobs validate my-cluster.yaml --account account.yaml
   clusterjobs validate p4d-a100 p5-h100 --site examples/site.yaml --json
+  clusterjobs validate my-cluster.yaml --release 3.13.2
   clusterjobs validate my-cluster.yaml --aws      (reads your own account)
 """
 
 _path = click.Path(path_type=pathlib.Path, dir_okay=False)
+
+
+def checked_release(
+    _context: click.Context, _option: click.Parameter, release: str | None
+) -> str | None:
+    """The value of an option that names a release of ParallelCluster."""
+    if release and (wrong := wrong_release(release)):
+        raise one_problem(wrong[0], hint=wrong[1])
+    return release
 
 
 @dataclass
@@ -47,7 +59,8 @@ class _Options:
     settings: tuple[str, ...]
     site: pathlib.Path | None
     overrides: Overrides
-    validate: Validate | None
+    with_aws: bool
+    release: str | None
     asks_parser: bool = True
     validators_ran: bool = True  # False if ParallelCluster's validators did not run
     reports: dict[str, Report] = field(default_factory=dict)  # of each config, as JSON
@@ -60,6 +73,12 @@ class _Options:
 @click.option("--account", type=_path, help="A file with overrides for the simulated account.")
 @click.option("--aws", is_flag=True, help="Use your own AWS account, read-only, not a simulation.")
 @click.option(
+    "--release",
+    callback=checked_release,
+    help="The release of ParallelCluster, installed once. By default that of site.yaml, or "
+    f"{CURRENT}.",
+)
+@click.option(
     "--no-parser", is_flag=True, help="Do not ask the framework's own parser about a spec."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
@@ -69,6 +88,7 @@ def validate(
     site: pathlib.Path | None,
     account: pathlib.Path | None,
     aws: bool,
+    release: str | None,
     no_parser: bool,
     as_json: bool,
 ) -> int:
@@ -79,7 +99,9 @@ def validate(
     description of a Slurm cluster, what it leaves unknown is shown. If the Python environment of a
     spec is on this machine, the framework's own parser is asked about the arguments.
     """
-    options = _Options(settings, site, _overrides(account), _validators(aws), not no_parser)
+    if aws or release:
+        _require_extra("--aws" if aws else "--release")
+    options = _Options(settings, site, _overrides(account), aws, release, not no_parser)
     found = {name: _check(name, options) for name in files}
     problems = [problem for one in found.values() for problem in one]
     if as_json:
@@ -96,14 +118,23 @@ def _overrides(account: pathlib.Path | None) -> Overrides:
     return load_overrides(read_text(account), str(account)) if account else {}
 
 
-def _validators(aws: bool) -> Validate | None:
+def _require_extra(option: str) -> None:
     from clusterjobs.extras import how_to_install
+    from clusterjobs.validation.optional_deps import is_installed
+
+    if not is_installed():
+        raise click.UsageError(f"{option} needs ParallelCluster: {how_to_install('aws')}")
+
+
+def _validators(with_aws: bool, release: str) -> Validate | None:
     from clusterjobs.validation.optional_deps import is_installed
     from clusterjobs.validation.schema import validate_with_aws
 
-    if aws and not is_installed():
-        raise click.UsageError(f"--aws needs ParallelCluster: {how_to_install('aws')}")
-    return validate_with_aws if aws else None
+    if release == CURRENT or not is_installed():
+        return validate_with_aws if with_aws else None
+    from clusterjobs.validation.releases import validate_release
+
+    return functools.partial(validate_release, release, with_aws)
 
 
 def _check(name: str, options: _Options) -> list[Problem]:
@@ -135,7 +166,9 @@ def _check_config(text: str, config: Config, options: _Options) -> list[Problem]
     found += problems(
         config.document, config.cluster.path, find_misread(config.document, config.cluster.path)
     )
-    return found + _validate_config(config.document, config.cluster.path, config.data, options)
+    release = options.release or release_of(config.site)
+    where = config.document, config.cluster.path
+    return found + _validate_config(*where, config.data, options, release)
 
 
 def _about_wrapping(config: Config) -> list[Problem]:
@@ -162,20 +195,26 @@ def _check_spec(file: pathlib.Path, options: _Options) -> list[Problem]:
         found += argument_problems(asked.planned_jobs[0])
     source, fitted = run.source, run.fitted
     if isinstance(source, ConfigSource) and isinstance(fitted, ConfigFiles) and fitted.data:
-        found += _validate_config(source.document, (), fitted.data, options)
+        release = options.release or source.release
+        found += _validate_config(source.document, (), fitted.data, options, release)
     return found
 
 
 def _validate_config(
-    document: Document, base: tuple[str | int, ...], data: dict[str, Any], options: _Options
+    document: Document,
+    base: tuple[str | int, ...],
+    data: dict[str, Any],
+    options: _Options,
+    release: str,
 ) -> list[Problem]:
     from clusterjobs.validation.finding import problems
     from clusterjobs.validation.schema import check_config
 
-    config = json.dumps(data, default=repr)
+    config = json.dumps([release, data], default=repr)
     report = options.reports.get(config)
     if report is None:  # it takes seconds, and many specs may have the same config
-        report = check_config(data, options.overrides, options.validate)
+        validate = _validators(options.with_aws, release)
+        report = check_config(data, options.overrides, validate, release)
         options.reports[config] = report
     options.validators_ran = options.validators_ran and report.validators_ran
     return problems(document, base, report.findings)

@@ -341,10 +341,10 @@ def _no_network() -> Iterator[None]:
     import pcluster.utils
     import pcluster.validators.s3_validators
 
-    regions = pcluster.utils.retrieve_supported_regions
-
+    # A release before 3.12 has no such list: its regions are in its code.
+    regions = getattr(pcluster.utils, "retrieve_supported_regions", None)
     listed = pathlib.Path(pcluster.__file__).parent / "resources" / "supported-regions"
-    names = listed.read_text(encoding="utf-8").split()
+    names = listed.read_text(encoding="utf-8").split() if regions else []
 
     def urlopen(_url: Any, *_args: Any, **_kwargs: Any) -> io.BytesIO:
         return io.BytesIO()
@@ -353,7 +353,7 @@ def _no_network() -> Iterator[None]:
     # It caches results by URL for ten seconds; they may be those of another account.
     inspect.getclosurevars(validator._validate_async).nonlocals["_cache"].clear()
     with (
-        patch.object(regions, "cache", names, create=True),
+        patch.object(regions, "cache", names, create=True) if regions else contextlib.nullcontext(),
         patch.object(pcluster.validators.s3_validators, "urlopen", urlopen),
     ):
         yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.metadata
 import importlib.util
 import io
 import logging
@@ -15,6 +16,11 @@ from collections.abc import Iterator, Mapping
 def is_installed() -> bool:
     """Whether ParallelCluster and moto are installed; does not import them."""
     return all(importlib.util.find_spec(name) for name in ("pcluster", "moto", "boto3"))
+
+
+def release() -> str:
+    """The release of the ParallelCluster that this process imports."""
+    return importlib.metadata.version("aws-parallelcluster")
 
 
 @contextlib.contextmanager

@@ -6,10 +6,11 @@ import contextlib
 import sys
 import types
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import patch
 
+from clusterjobs.clusters.parallelcluster.config import CURRENT
 from clusterjobs.errors import did_you_mean
 from clusterjobs.validation import finding as walk
 from clusterjobs.validation import optional_deps
@@ -133,6 +134,30 @@ def known_fields(schema: Any, path: Path) -> dict[str, Any]:
     if schema is None:
         return {}
     return {field.data_key or name: field for name, field in schema.fields.items()}
+
+
+def newer_keys(found: list[Finding], release: str) -> list[Finding]:
+    """The findings; those of unknown keys that CURRENT has say so, if `release` is an older one."""
+    if not any(_is_unknown(one) for one in found):
+        return found
+    with quiet():
+        from pcluster.schemas.cluster_schema import ClusterSchema
+
+        schema = ClusterSchema(cluster_name=_CLUSTER_NAME)
+    return [_named_newer(one, schema, release) if _is_unknown(one) else one for one in found]
+
+
+def _is_unknown(finding: Finding) -> bool:
+    return finding.validator == SCHEMA and finding.text == _UNKNOWN
+
+
+def _named_newer(finding: Finding, schema: Any, release: str) -> Finding:
+    key = str(finding.path[-1])
+    if key not in known_fields(schema, finding.path[:-1]):
+        return finding
+    text = f"{key} is newer than ParallelCluster {release}, which does not know it"
+    hint = f"remove it, or upgrade the cluster: {CURRENT} has it"
+    return replace(finding, text=text, hint=hint)
 
 
 # ------------------------------------------------------------------ hints
@@ -328,7 +353,10 @@ class Report:
 
 
 def check_config(
-    data: Data, overrides: Overrides | None = None, validate: Validate | None = None
+    data: Data,
+    overrides: Overrides | None = None,
+    validate: Validate | None = None,
+    release: str = CURRENT,
 ) -> Report:
     """Check a config's plain data, with the site's values filled in.
 
@@ -337,7 +365,7 @@ def check_config(
     """
     given = overrides or {}
     account = with_overrides(default_account(data, given_zones(given)), given)
-    found = (*find_deprecations(data), *run_checks(data, account))
+    found = (*find_deprecations(data, release), *run_checks(data, account))
     validate = validate or (validate_offline if optional_deps.is_installed() else None)
     if validate is None or account.region not in region_names():
         return Report(found, validators_ran=False)
@@ -355,7 +383,7 @@ def validate_offline(data: Data, account: Account) -> list[Finding]:
     with optional_deps.quiet():
         found = schema.check_schema(data, account.region)
         if found:
-            data = with_safe_edits(data)
+            data = with_safe_edits(data, optional_deps.release())
             if schema.check_schema(data, account.region):
                 return found
         if not all(is_known(kind) for kind in walk.all_instance_types(data)):

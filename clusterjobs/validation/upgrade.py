@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from clusterjobs.clusters.parallelcluster.config import CURRENT
 from clusterjobs.clusters.parallelcluster.detect import (
     at,
     find_config,
@@ -50,14 +51,14 @@ class Edit:
 Deprecation = tuple[Finding, Edit | None]
 
 
-def find_deprecations(data: Data) -> list[Finding]:
-    """Everything that has to change before the current ParallelCluster accepts the config."""
-    return [finding for finding, _ in deprecations(data)]
+def find_deprecations(data: Data, release: str = CURRENT) -> list[Finding]:
+    """Everything that has to change before this release of ParallelCluster accepts the config."""
+    return [finding for finding, _ in deprecations(data, release)]
 
 
-def with_safe_edits(data: Data) -> Data:
+def with_safe_edits(data: Data, release: str = CURRENT) -> Data:
     """The data with the safe changes applied."""
-    for edit in reversed([edit for _, edit in deprecations(data) if edit]):
+    for edit in reversed([edit for _, edit in deprecations(data, release) if edit]):
         data = edited(data, edit.path, edit)
     return data
 
@@ -78,10 +79,11 @@ def edited(value: Any, path: Path, edit: Edit) -> Any:
     return value
 
 
-def deprecations(data: Data) -> Iterator[Deprecation]:
+def deprecations(data: Data, release: str) -> Iterator[Deprecation]:
     """Everything that the functions below find."""
-    yield from _old_systems(data)
-    yield from _keys_of_login_pools(data)
+    yield from _old_systems(data, release)
+    if _numbers(release) >= _numbers("3.15.0"):
+        yield from _keys_of_login_pools(data)
     yield from _old_names(data, ())
     yield from _empty_types(data)
     yield from _placeholders(data)
@@ -89,28 +91,38 @@ def deprecations(data: Data) -> Iterator[Deprecation]:
 
 # ------------------------------------------------------------------ operating systems
 
-# The successor of the same family in ParallelCluster 3.16; "" if a person has to choose.
+# The first release without it (SUPPORTED_OSES in pcluster/constants.py of 3.9.1 to 3.16.1; older
+# ones were not looked at), and the successor of the same family; "" if a person has to choose.
 _SUCCESSORS = {
-    "alinux2": "alinux2023",
-    "alinux": "alinux2023",
-    "ubuntu1604": "ubuntu2204",
-    "ubuntu1804": "ubuntu2204",
-    "ubuntu2004": "ubuntu2204",
-    "centos7": "",
-    "centos8": "",
-    "rhel7": "rhel8",
+    "alinux2": ("3.16.0", "alinux2023"),
+    "alinux": ("3.9.0", "alinux2023"),
+    "ubuntu1604": ("3.9.0", "ubuntu2204"),
+    "ubuntu1804": ("3.9.0", "ubuntu2204"),
+    "ubuntu2004": ("3.14.0", "ubuntu2204"),
+    "centos7": ("3.10.0", ""),
+    "centos8": ("3.9.0", ""),
+    "rhel7": ("3.9.0", "rhel8"),
 }
+_NEW_SYSTEMS = {"alinux2023": "3.10.0"}  # the first release with it
 
 
-def _old_systems(data: Data) -> Iterator[Deprecation]:
+def _numbers(release: str) -> tuple[int, ...]:
+    return tuple(map(int, release.split(".")))
+
+
+def _old_systems(data: Data, release: str) -> Iterator[Deprecation]:
     os, path = text(at(data, "Image", "Os")), ("Image", "Os")
-    if os not in _SUCCESSORS:
+    gone, new = _SUCCESSORS.get(os or "", ("", ""))
+    if not gone or _numbers(release) < _numbers(gone):
         return
-    new = _SUCCESSORS[os]
+    if _numbers(release) < _numbers(_NEW_SYSTEMS.get(new, "3.9.0")):
+        new = ""
     images = [path for path, _ in walk.scalars(data) if path[-1] == "CustomAmi"]
-    what = f"ParallelCluster 3.16 does not support {os} any more"
+    what = f"ParallelCluster {'.'.join(release.split('.')[:2])} does not support {os} any more"
     if not new:
-        yield Finding(what, path, hint="Os: rocky9 with a CustomAmi, or rhel9 or alinux2023"), None
+        is_new = _numbers(release) >= _numbers(_NEW_SYSTEMS["alinux2023"])
+        hint = f"Os: rocky9 with a CustomAmi, or rhel9{' or alinux2023' if is_new else ''}"
+        yield Finding(what, path, hint=hint), None
     elif images:
         hint = f"Os: {new}, and a CustomAmi built for it: this CustomAmi was built for {os}"
         yield Finding(what, path, hint=hint), None
@@ -199,12 +211,14 @@ class Upgraded:
         return len(self.notes)
 
 
-def upgrade(source: str, file: str) -> Upgraded:
-    """Apply the safe changes. Raises InputError if the text is not a config."""
+def upgrade(source: str, file: str, release: str = CURRENT) -> Upgraded:
+    """Apply the safe changes for this release. Raises InputError if the text is not a config."""
     document = load_config(source, file)
     base = find_config(document)
     found = [
-        (finding, edit) for finding, edit in deprecations(look_at(document.value, base)) if edit
+        (finding, edit)
+        for finding, edit in deprecations(look_at(document.value, base), release)
+        if edit
     ]
     changed = problems(document, base, [finding for finding, _ in found])
     for _, edit in reversed(found):
@@ -214,7 +228,7 @@ def upgrade(source: str, file: str) -> Upgraded:
         text = text[:index] + text[index + len(line) + 1 :]
     after = load_config(text, file)
     data = look_at(after.value, base)
-    left = [*(finding for finding, _ in deprecations(data)), *check_drivers(data)]
+    left = [*(finding for finding, _ in deprecations(data, release)), *check_drivers(data)]
     notes = [_NEW_CLUSTER] if any(edit.path == _NEW_CLUSTER.path for _, edit in found) else []
     return Upgraded(
         text,

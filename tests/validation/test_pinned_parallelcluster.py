@@ -70,7 +70,7 @@ def test_our_tables_are_those_of_parallelcluster() -> None:
     assert constant("DEFAULT_MIN_COUNT") == str(read.DEFAULT_MIN_COUNT)
     assert constant("DEFAULT_EPHEMERAL_DIR") == repr(read.DEFAULT_SCRATCH_DIR)
     assert constant("EBS_VOLUME_SIZE_DEFAULT") == str(default_account._DEFAULT_EBS_SIZE)
-    systems = {new for new in upgrade._SUCCESSORS.values() if new}
+    systems = {new for _, new in upgrade._SUCCESSORS.values() if new}
     assert all(repr(new) in constant("SUPPORTED_OSES") for new in systems)
     assert not any(repr(old) in constant("SUPPORTED_OSES") for old in upgrade._SUCCESSORS)
 

@@ -110,7 +110,7 @@ CURRENT = "3.16.1"
 # aws-parallelcluster. 3.7 to 3.12: mostly a table of aws-eda-slurm-cluster. 3.15: a pull request of
 # awsome-distributed-ai. Where they say nothing, a release ships what the release before it did.
 # Not found: 3.13.2 and 3.14.
-_SLURM = {
+_SLURM: dict[str, str | None] = {
     "3.1.1": "21.08.5",
     "3.1.2": "21.08.6",
     "3.1.3": "21.08.6",
@@ -141,6 +141,10 @@ _SLURM = {
     "3.12.0": "23.11.10",
     "3.13.0": "24.05.7",
     "3.13.1": "24.05.8",
+    "3.13.2": None,
+    "3.14.0": None,
+    "3.14.1": None,
+    "3.14.2": None,
     "3.15.0": "25.11.4",
     "3.15.1": "25.11.4",
     "3.16.0": "25.11.6",
@@ -148,6 +152,23 @@ _SLURM = {
 }
 
 
+RELEASES = tuple(_SLURM)
+
+
+def wrong_release(release: object) -> tuple[str, str] | None:
+    """What is wrong with a release, and a hint; None if there is one of this number."""
+    if str(release) in RELEASES:
+        return None
+    listed = ", ".join(RELEASES[RELEASES.index("3.6.1") + 1 :])
+    newer = f"if it is newer than {CURRENT}, clusterjobs has to be upgraded first"
+    return f"there is no ParallelCluster {release}", f"one of {listed}; {newer}"
+
+
+def release_of(site: Mapping[str, object]) -> str:
+    """The release of the site's clusters: that of its site.yaml, or CURRENT."""
+    return str(site.get("parallelcluster", CURRENT))
+
+
 def slurm_version(site: Mapping[str, object]) -> str | None:
-    """The Slurm of the site's release, or of CURRENT; None if the release is not in the table."""
-    return _SLURM.get(str(site.get("parallelcluster", CURRENT)))
+    """The Slurm of the site's release, or of CURRENT; None if that is not known."""
+    return _SLURM.get(release_of(site))

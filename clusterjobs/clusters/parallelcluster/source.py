@@ -15,6 +15,7 @@ from clusterjobs.clusters.parallelcluster.config import (
     Mount,
     Queue,
     S3Access,
+    release_of,
     slurm_version,
 )
 from clusterjobs.clusters.parallelcluster.detect import (
@@ -254,6 +255,7 @@ class ConfigSource:
         self.cluster, self.document = self._config.cluster, self._config.document
         self.facts = self._config.facts
         self._site, self._site_files, self._is_own = site, site_files, is_own
+        self.release = release_of(site)
 
     def shape(self) -> SlurmShape:
         """The cluster as its Slurm has it. Raises InputError with everything that is unknown."""
