@@ -208,6 +208,8 @@ class Framework(abc.ABC):
     `neuron_launchers`: those that can start it on NeuronCores; empty if it does not use them.
     `helpers`: the folder beside its script whose helpers.cpp it compiles with make, "" for none.
     `argument_check`: the program of clusterjobs/node/arguments that asks its parser, "" for none.
+    `length_arguments`: each says how long the training is. The first, which counts steps, is set
+    from the key `training` where none is given.
     """
 
     name: str
@@ -226,6 +228,7 @@ class Framework(abc.ABC):
     neuron_launchers: tuple[str, ...] = ()
     helpers: str = ""
     argument_check: str = ""
+    length_arguments: tuple[str, ...] = ()
 
     @abc.abstractmethod
     def program(

@@ -154,6 +154,7 @@ class HuggingFace(Accelerate):
 
     name = "huggingface"
     argument_check = "check_huggingface"
+    length_arguments = ("max_steps", "num_train_epochs")
     launchers = ("torchrun", "srun", "accelerate")
     saving = OWN_SCRIPT._replace(
         reason="the script is yours: a TrainerCallback can look for a file at every step",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from clusterjobs.errors import did_you_mean, nearest
 from clusterjobs.frameworks import FRAMEWORKS
+from clusterjobs.frameworks.arguments import argument_key, given_arguments
 from clusterjobs.frameworks.base import Framework
 from clusterjobs.launchers import LAUNCHERS, Launcher, LauncherOptions
 from clusterjobs.sections.context import Context
@@ -117,8 +119,38 @@ def complete_spec(context: Context, texts: Mapping[str, str]) -> None:
     )
     context.parallelism = plan_parallelism(context)
     context.batch = plan_batch(context)
+    context.spec = _with_length(context)
     context.spec = _with_site_settings(context, _with_derived(context))
     _check_site(context)
+
+
+def _with_length(context: Context) -> Experiment:
+    """The spec with the argument for the length that `training` says, if it has none.
+
+    Of tokens the sequence must be known, and the batch unless `training` counts steps.
+    """
+    spec, training, names = context.spec, context.spec.training, context.framework.length_arguments
+    keys = {argument_key(name) for name in names}
+    if not training or not names or not isinstance(spec.args, Mapping):
+        return spec
+    if any(one.key in keys for one in given_arguments(spec)):
+        return spec
+    model, batch = context.numbers.model or spec.model, context.batch and context.batch.global_
+    sequence = model.sequence if model else 0
+    reason = "training.steps"
+    if training.steps is not None:
+        steps = training.steps
+    elif batch and training.samples is not None:
+        steps = training.samples / batch
+        reason = f"training.samples / batch {batch}"
+    elif batch and sequence and training.tokens is not None:
+        steps = training.tokens / (batch * sequence)
+        reason = f"training.tokens / (batch {batch} x sequence {sequence})"
+    else:
+        return spec
+    number = max(1, math.ceil(steps))
+    context.record(f"args.{names[0]}", number, reason)
+    return spec.model_copy(update={"args": {**spec.args, names[0]: str(number)}})
 
 
 def _with_derived(context: Context) -> Experiment:

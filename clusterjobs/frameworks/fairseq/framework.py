@@ -135,6 +135,7 @@ class Fairseq(Framework):
 
     name = "fairseq"
     argument_check = "check_fairseq"
+    length_arguments = ("max-update", "max-epoch")
     saving = Saving(
         "never",
         "it saves every save-interval-updates; --stop-time-hours counts the hours of all attempts",

@@ -25,6 +25,12 @@ SAVING = Saving(
 )
 
 
+LENGTH_ARGUMENTS = (
+    *("train-iters", "train-samples", "train-tokens"),
+    *("skip-train", "inference", "task", "epochs"),  # nothing to train, or tasks/main.py
+)
+
+
 class ModelFlags(NamedTuple):
     """The names of the flags for the optional keys of `model`, where the two Megatrons differ."""
 

@@ -32,6 +32,7 @@ from clusterjobs.frameworks.flags import check_arguments, table
 from clusterjobs.frameworks.megatron import rules as common_rules
 from clusterjobs.frameworks.megatron.command_line import (
     DERIVED_FROM,
+    LENGTH_ARGUMENTS,
     SAVING,
     origins_of,
     size_hints,
@@ -106,6 +107,7 @@ class MegatronDeepSpeed(Framework):
 
     name = "megatron-deepspeed"
     argument_check = "check_megatron_deepspeed"
+    length_arguments = LENGTH_ARGUMENTS
     saving = SAVING
     launchers = ("srun", "torchrun", "deepspeed", "deepspeed-pdsh")
     options = Options

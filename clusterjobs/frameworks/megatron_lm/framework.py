@@ -29,7 +29,12 @@ from clusterjobs.frameworks.base import (
 from clusterjobs.frameworks.flags import check_arguments, table
 from clusterjobs.frameworks.megatron import rules as common_rules
 from clusterjobs.frameworks.megatron.command_line import DERIVED_FROM as COMMON_ORIGINS
-from clusterjobs.frameworks.megatron.command_line import SAVING, origins_of, size_hints
+from clusterjobs.frameworks.megatron.command_line import (
+    LENGTH_ARGUMENTS,
+    SAVING,
+    origins_of,
+    size_hints,
+)
 from clusterjobs.frameworks.megatron.foreseen import (
     VOCAB_MULTIPLE,
     Flags,
@@ -141,6 +146,7 @@ class MegatronLm(Framework):
     reads_precision = True
     packages = ("torch",)  # not megatron-core, which a checkout of Megatron-LM brings
     argument_check = "check_megatron_lm"
+    length_arguments = LENGTH_ARGUMENTS
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance

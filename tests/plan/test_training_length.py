@@ -1,0 +1,64 @@
+"""The key `training` as the argument of the program that says how long it trains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from plans import plan_of, problems_of
+
+from clusterjobs.text import show
+
+MODEL = {"layers": 24, "hidden": 1024, "heads": 16, "sequence": 1024, "vocab": 50304}
+MEGATRON = {"lr": "1e-4", "data-path": "/fsx/a", "vocab-file": "/fsx/v", "merge-file": "/fsx/m"}
+SPECS: dict[str, dict[str, Any]] = {
+    "megatron-deepspeed": {"args": MEGATRON, "script": "pretrain_gpt.py", "model": MODEL},
+    "megatron-lm": {
+        "args": {"lr": "1e-4", "data-path": "/fsx/a", "tokenizer-type": "NullTokenizer"}
+        | {"vocab-size": 50303},
+        "script": "pretrain_gpt.py",
+        "model": MODEL,
+    },
+    "huggingface": {"args": {"learning_rate": "1e-4"}, "model": MODEL},
+}
+FLAGS = {"huggingface": "--max_steps", "fairseq": "--max-update"}
+
+
+def words(framework: str, **keys: Any) -> list[str]:
+    spec = {**SPECS[framework], **keys}
+    plan = plan_of(framework=framework, precision="bf16", batch={"micro": 8, "global": 64}, **spec)
+    return [show(word) for word in plan.launch.words]
+
+
+@pytest.mark.parametrize("framework", SPECS)
+@pytest.mark.parametrize(
+    ("training", "steps"),
+    [({"tokens": 1e9}, 15259), ({"samples": 6401}, 101), ({"steps": 7}, 7)],
+)
+def test_the_length_is_passed_on(framework: str, training: dict[str, float], steps: int) -> None:
+    found = words(framework, training=training)
+    assert found[found.index(FLAGS.get(framework, "--train-iters")) + 1] == str(steps)
+
+
+@pytest.mark.parametrize(
+    ("framework", "name"),
+    [
+        *(("megatron-lm", "train-samples"), ("megatron-deepspeed", "train-iters")),
+        *(("huggingface", "max_steps"), ("huggingface", "num_train_epochs")),
+    ],
+)
+def test_a_length_in_args_stays(framework: str, name: str) -> None:
+    args = {**SPECS[framework]["args"], name: 5}
+    found = words(framework, args=args, training={"tokens": 1e9})
+    assert found.count(f"--{name}") == 1
+    assert "15259" not in found
+
+
+def test_nothing_is_passed_on_where_a_sample_has_an_unknown_length() -> None:
+    assert "--max_steps" not in words("huggingface", model=None, training={"tokens": 1e9})
+
+
+def test_megatron_without_any_length_is_told_of_it() -> None:
+    spec = {**SPECS["megatron-lm"], "framework": "megatron-lm", "batch": {"micro": 8}}
+    assert any("train-iters is missing" in one.what for one in problems_of(**spec))
+    assert not any("train-iters" in one.what for one in problems_of(**spec, training={"steps": 9}))
