@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import csv
 import functools
+import grp
 import io
 import itertools
 import json
 import os
 import pathlib
+import pwd
 import shlex
 import stat
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -83,22 +85,23 @@ def _is_missing(path: pathlib.Path) -> bool:
 
 # ------------------------------------------------------------------ shared logs
 # Warns about a `logs` folder on this machine in which a job would not start.
-# The rule is that of `make_job_folder` in the job script: no other user may change or replace a
+# The rule is that of `make_safe_folder` in the job script: no other user may change or replace a
 # job's folder.
 
 
 def unsafe_logs(plan: Plan) -> tuple[Problem, ...]:
     """A warning only: the folder of the same name on the cluster may be another one."""
     logs = fixed_logs(plan)
-    unsafe = _unsafe_folder(on_this_machine(logs)) if logs else None
+    unsafe = _unsafe_folder(on_this_machine(logs), plan.job.trust) if logs else None
     if unsafe is None:
         return ()
+    folder, who = unsafe
     return (
         Problem(
-            f"other users can change or replace {unsafe}: if the nodes have the same folder, "
+            f"{who} can change or replace {folder}: if the nodes have the same folder, "
             "the job ends before it writes there",
             path="logs",
-            hint=f"`chmod +t {shlex.quote(str(unsafe))}`, or choose one of your own "
+            hint=f"`chmod +t {shlex.quote(str(folder))}`, choose one of your own, or write `trust` "
             "(see docs/job-script.md)",
             warning=True,
         ),
@@ -112,24 +115,45 @@ def fixed_logs(plan: Plan) -> str:
     return "/".join(map(show, fixed))
 
 
-def _unsafe_folder(path: pathlib.Path) -> pathlib.Path | None:
-    """The first folder on the way to `path` that is not safe; None also if that is unknown."""
+def _unsafe_folder(path: pathlib.Path, trust: Sequence[str]) -> tuple[pathlib.Path, str] | None:
+    """The first folder on the way to `path` that is not safe, and from whom; None also if that is
+    unknown."""
     users = {pathlib.Path("/usr").stat().st_uid, os.geteuid()}
-    groups = {os.getegid(), *os.getgroups()}
-    is_in_open = False
     try:
         real = path.resolve()
         for folder in (*reversed(real.parents), real):
             now = folder.stat()
-            is_open = bool(now.st_mode & stat.S_IWOTH)
-            if is_open and not now.st_mode & stat.S_ISVTX:
-                return folder
-            if is_in_open and now.st_uid not in users and now.st_gid not in groups:
-                return folder
-            is_in_open = is_open
+            user, group = _name(pwd.getpwuid, now.st_uid), _name(grp.getgrgid, now.st_gid)
+            is_teams, by = bool(now.st_mode & stat.S_IWGRP), ""
+            if now.st_mode & stat.S_IWOTH:
+                by = "everyone"
+            elif is_teams and group not in trust and not _is_of_nobody_else(now.st_gid):
+                by = f"group {group}"
+            if now.st_uid not in users and user not in trust and (by or not is_teams):
+                return folder, f"user {user}"
+            if by and not now.st_mode & stat.S_ISVTX:
+                return folder, by
     except (OSError, RuntimeError):  # it is not here, cannot be read, or is a circle of links
         pass
     return None
+
+
+@functools.cache
+def _is_of_nobody_else(group: int) -> bool:
+    """Whether a group is the caller's, with the caller's name, and nobody else is in it."""
+    try:
+        user, own = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
+    except KeyError:
+        return group == os.geteuid()
+    others = {one.pw_name for one in pwd.getpwall() if one.pw_gid == group} | {*own.gr_mem}
+    return own.gr_name == user.pw_name and others <= {user.pw_name}
+
+
+def _name(look_up: Callable[[int], tuple[Any, ...]], number: int) -> str:
+    try:
+        return str(look_up(number)[0])
+    except KeyError:
+        return str(number)
 
 
 # ------------------------------------------------------------------ files

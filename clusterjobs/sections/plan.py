@@ -47,7 +47,7 @@ class Job(NamedTuple):
 
     `path`: folders of commands that the script needs, whatever PATH the caller has. `folder`: the
     job's own folder. `log_copy`: a file that also gets the lines of job.log. `workdir`: where the
-    ranks run; None: where sbatch was called.
+    ranks run; None: where sbatch was called. `trust`: groups and users, see the key.
     """
 
     name: str
@@ -61,6 +61,7 @@ class Job(NamedTuple):
     workdir: Value | None
     parameters: tuple[Parameter, ...]
     time_limit: str | None
+    trust: tuple[str, ...] = ()
 
 
 class Placement(NamedTuple):

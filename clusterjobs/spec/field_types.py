@@ -136,6 +136,17 @@ def package_version(value: Any) -> str:
     return text
 
 
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]*", re.ASCII)
+
+
+def user_name(value: Any) -> str:
+    """The name or number of a user or a group."""
+    text = plain(value)
+    if not _USER.fullmatch(text):
+        raise ValueError(f"{text!r} is not the name of a group or a user: see `id`")
+    return text
+
+
 _INTERFACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}", re.ASCII)
 
 
@@ -283,6 +294,7 @@ Path = Annotated[Value, PlainValidator(path), ExpandedByNode()]
 SearchPath = Annotated[Value, PlainValidator(search_path), ExpandedByNode()]
 Venv = Annotated[Value, PlainValidator(venv), ExpandedByNode()]
 Interface = Annotated[str, BeforeValidator(interface)]
+UserName = Annotated[str, BeforeValidator(user_name)]
 Flag = Annotated[bool, BeforeValidator(flag)]
 PackageName = Annotated[str, AfterValidator(package_name)]
 PackageVersion = Annotated[str, BeforeValidator(package_version)]

@@ -55,7 +55,7 @@ def test_checkpoints_that_do_not_answer_end_the_job_once(jobs: Jobs) -> None:
     keys = {"checkpoints": {"path": "/fsx/saved"}, "restarts": {"failure": 3}}
     told, log = ended(jobs, "/fsx/saved", **keys)
     assert told.exit_code == 1, log
-    assert "no answer in 60 s: make_checkpoint_folder /fsx/saved" in told.log
+    assert "no answer in 60 s: make_safe_folder /fsx/saved closed" in told.log
     assert reasons(jobs, told.job_id) == ["not_started"]
     assert told.ranks == {}
 

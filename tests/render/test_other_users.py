@@ -142,8 +142,8 @@ def test_secrets_that_a_job_prints_are_for_its_user_alone(place: Place) -> None:
         (0o755, OWNER, 0),
         (0o700, OWNER, 0),
         (0o1777, 0, 0),
-        (0o2775, 0, TEAM),
-        (0o2775, OTHER, TEAM),
+        (0o1775, 0, TEAM),
+        (0o775, OWNER, OWNER),
     ],
 )
 def test_the_usual_folders_for_logs_are_used(
@@ -160,6 +160,54 @@ def test_the_usual_folders_for_logs_are_used(
     folder = place.shared / "logs" / JOB_ID
     assert stat.S_IMODE(folder.stat().st_mode) & 0o777 == 0o755
     assert len((folder / "attempts.jsonl").read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("mode", "user", "trust"),
+    [(0o2775, 0, TEAM), (0o2775, OTHER, TEAM), (0o755, OTHER, OTHER)],
+)
+def test_the_folder_of_a_team_is_used_if_the_spec_trusts_it(
+    place: Place, mode: int, user: int, trust: int
+) -> None:
+    place.logs(mode, user, TEAM)
+    place.make(place.shared / "logs" / "mine", 0o755, OWNER)
+    logs, mine = str(place.shared / "logs" / "mine"), identity(OWNER, TEAM)
+    refused = place.run(text_of(place, logs=logs), **mine)
+    assert (refused.code, refused.requeues) == (1, 0)
+    assert f" may exchange {'it' if user else 'what is in it'}" in refused.log
+    run = place.run(text_of(place, logs=logs, trust=[str(trust)]), **mine)
+    assert run.code == 0, run.log
+
+
+@pytest.mark.parametrize("maker", ["root", "the job", "the other member"])
+def test_a_member_of_ones_group_cannot_exchange_a_job_folder(place: Place, maker: str) -> None:
+    """The next attempt would run programs of the other folder."""
+    place.shared.chmod(0o1777)
+    if maker == "root":
+        place.logs(0o2775, 0, TEAM)
+    elif maker == "the other member":
+        assert place.plant(f"mkdir shared/logs; chgrp {TEAM} shared/logs", TEAM) == 0
+    mine = {**identity(OWNER), "group": TEAM}
+    place.run(text_of(place, "exit 9"), umask=0o002, **mine)
+    planted = planted_module(place.proof)
+    place.plant(f"mv shared/logs/{JOB_ID} shared/logs/old", TEAM)
+    place.plant(
+        f"mkdir shared/logs/{JOB_ID}; echo '{planted}' > shared/logs/{JOB_ID}/json.py", TEAM
+    )
+    run = place.run(text_of(place), environment={"SLURM_RESTART_COUNT": "1"}, umask=0o002, **mine)
+    assert place.proofs() == []
+    assert maker == "the job" or REFUSED in run.log
+    assert maker != "the job" or run.code == 0
+
+
+def test_a_member_of_ones_group_cannot_write_into_a_job_folder(place: Place) -> None:
+    place.shared.chmod(0o1777)
+    text = text_of(place, ": > rank; exit 9", workdir=str(place.home))
+    run = place.run(text, umask=0o002, **{**identity(OWNER), "group": TEAM})
+    assert run.code == 9, run.log
+    folder = place.shared / "logs" / JOB_ID
+    written = [folder, *folder.iterdir()]
+    assert [path.name for path in written if path.stat().st_mode & stat.S_IWGRP] == []
 
 
 def test_the_team_may_be_kept_out_by_the_umask(place: Place) -> None:
@@ -222,7 +270,7 @@ def test_no_checkpoint_can_be_added_by_another_user(place: Place) -> None:
     checkpoints = place.make(place.shared / "checkpoints", 0o1777)
     run = place.run(text_of(place, "touch ran", checkpoints={"path": str(checkpoints)}))
     assert (run.code, run.requeues) == (1, 0)
-    assert f"everyone may write to {checkpoints}: choose a folder in it" in run.log
+    assert "everyone may add files to it: drwxrwxrwt root root checkpoints" in run.log
 
 
 @pytest.mark.parametrize(
@@ -238,10 +286,14 @@ def test_no_folder_above_logs_can_be_exchanged(place: Place, plant: str) -> None
     assert REFUSED in run.log
 
 
-def test_the_folder_of_a_group_is_used_for_checkpoints(place: Place) -> None:
+def test_the_folder_of_a_trusted_group_is_used_for_checkpoints(place: Place) -> None:
     place.logs(0o1777)
     checkpoints = place.make(place.shared / "checkpoints", 0o2775, 0, TEAM)
-    text = text_of(place, f"touch {checkpoints}/1", checkpoints={"path": str(checkpoints)})
+    keys: dict[str, object] = {"checkpoints": {"path": str(checkpoints)}}
+    refused = place.run(text_of(place, "touch ran", **keys), **identity(OWNER, TEAM))
+    assert (refused.code, refused.requeues) == (1, 0)
+    assert f"group {TEAM} may exchange what is in it" in refused.log
+    text = text_of(place, f"touch {checkpoints}/1", trust=[str(TEAM)], **keys)
     run = place.run(text, **identity(OWNER, TEAM))
     assert run.code == 0, run.log
     assert (checkpoints / "1").exists()

@@ -50,11 +50,13 @@ class Place:
         """The script as OWNER."""
         return run_script(self.home, text, **{**identity(OWNER), **more})
 
-    def plant(self, line: str) -> int:
+    def plant(self, line: str, *groups: int) -> int:
         """A line of bash as OTHER, in the folder that both reach; its exit code."""
         words = ["bash", "-c", f"umask 000; {line}"]
         silent: Any = {"stderr": subprocess.DEVNULL}
-        return subprocess.run(words, cwd=self.folder, **identity(OTHER), **silent).returncode
+        return subprocess.run(
+            words, cwd=self.folder, **identity(OTHER, *groups), **silent
+        ).returncode
 
     def proofs(self) -> list[str]:
         """What a planted program has done as OWNER."""

@@ -95,7 +95,7 @@ def share_with_group(path: pathlib.Path) -> None:
 
 def _make(folder: pathlib.Path) -> None:
     if not folder.is_dir():
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(0o755, exist_ok=True)
         share_with_group(folder)
 
 

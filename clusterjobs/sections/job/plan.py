@@ -98,6 +98,7 @@ def plan(context: Context) -> Job:
         folder_on_the_node(spec.workdir) if spec.workdir else None,
         tuple(_parameter(name, one) for name, one in spec.parameters.items()),
         spec.time_limit,
+        spec.trust,
     )
 
 
@@ -157,6 +158,8 @@ def render(rendering: Rendering) -> dict[str, Any]:
         "folder": shell.quote(job.folder),
         "has_log_copy": job.log_copy is not None,
         "log_copy": shell.quote(job.log_copy or ""),
+        "trust": ShellText("".join(f"{shell.plain(name)} " for name in job.trust)),
+        "umask": ShellText("o-w" if job.trust else "go-w"),
         "has_workdir": job.workdir is not None,
         "workdir": shell.quote(job.workdir or "."),
         "parameters": [_parameter_text(one) for one in job.parameters],

@@ -127,6 +127,17 @@ class JobKeys:
             see="#the-log-of-slurm",
         ),
     ] = Field(default_factory=functools.cache(Logs))
+    trust: Annotated[
+        tuple[field_types.UserName, ...],
+        Key(
+            "groups and users who may write to the folders of `logs` and of the checkpoints: "
+            "[they can run programs as you](job-script.md#other-users-of-the-cluster)",
+            "[ml-team]",
+            schedules=True,
+            adds_to="items",
+            belongs_with=("storage",),
+        ),
+    ] = ()
     parameters: Annotated[
         dict[
             field_types.ParameterName,

@@ -512,7 +512,7 @@ decide() { # begin | end OPTION...: by attempt.py, which also writes the record;
 # ======== restarts-own-script
 start_job() { # JOB_FOLDER ARGUMENT...
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1)) reason='' ranks='' # why it ends; the ranks, while they run
-  umask o-w # for the ranks, too
+  umask go-w # for the ranks, too
   with_timeout make_job_folder "$job_dir"
   exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1
   log_writer=$! # a tee that is killed starts again
@@ -601,7 +601,7 @@ decide() { # begin | end OPTION...: by attempt.py, which also writes the record;
 
 start_job() { # JOB_FOLDER ARGUMENT...
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1)) reason='' ranks='' # why it ends; the ranks, while they run
-  umask o-w # for the ranks, too
+  umask go-w # for the ranks, too
   with_timeout make_job_folder "$job_dir"
   exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1
   log_writer=$! # a tee that is killed starts again
@@ -743,7 +743,7 @@ watch_ranks() { # stops ranks that have stalled, and a launcher whose ranks are 
 # ======== roles-docker
 start_job() { # JOB_FOLDER ARGUMENT...
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1)) reason='' ranks='' # why it ends; the ranks, while they run
-  umask o-w # for the ranks, too
+  umask go-w # for the ranks, too
   token=$(mktemp -u XXXXXXXXXXXX) # in names in /tmp, so that nobody else can have made them
   with_timeout make_job_folder "$job_dir"
   exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1
@@ -1062,7 +1062,7 @@ signal_ranks() { # SIGNAL
 
 start_job() { # JOB_FOLDER
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1)) reason='' ranks='' # why it ends; the ranks, while they run
-  umask o-w # for the ranks, too
+  umask go-w # for the ranks, too
   with_timeout make_job_folder "$job_dir"
   skip_if_ended
   exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1
@@ -1258,7 +1258,7 @@ read_point() { # INDEX; `export -n`: sbatch's caller may have exported such a na
 
 start_job() { # JOB_FOLDER ARGUMENT...
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1)) reason='' ranks='' # why it ends; the ranks, while they run
-  umask o-w # for the ranks, too
+  umask go-w # for the ranks, too
   [[ ! -f /dev/stdout ]] || chmod go= /dev/stdout || fail "cannot protect Slurm's copy of the log"
   with_timeout make_job_folder "$job_dir"
   log_copy="/fsx/logs/lr=$lr.log"
@@ -1457,7 +1457,7 @@ make_job_folder() { # FOLDER: this user's alone, since programs run from it
 # ======== log-of-all-jobs
 start_job() { # JOB_FOLDER ARGUMENT...
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1)) reason='' ranks='' # why it ends; the ranks, while they run
-  umask o-w # for the ranks, too
+  umask go-w # for the ranks, too
   with_timeout make_job_folder "$job_dir"
   log_copy=/fsx/logs/cumulative.log
   with_timeout make_log_copy "$log_copy"
@@ -1489,4 +1489,23 @@ latest_checkpoint() { # FOLDER [MARKER]: prints the path of its newest checkpoin
     else find "$1" -mindepth 1 -maxdepth 1 ! -name '.*' -printf '%T@ %f\n' | sort -n | tail -n 1 | cut -d ' ' -f 2-; fi 2>/dev/null)
   [[ $name == /* ]] || name=${name:+$1/$name}
   [[ ! -e $name ]] || printf '%s\n' "$name"
+}
+
+# ======== a-trusted-group
+make_safe_folder() { # FOLDER [closed]: only root, you and `trust` can exchange it or, if closed, add checkpoints, which may run code
+  mkdir -p -- "$1" || fail "cannot make $1"
+  local me own folder; me=$(id -un 2>&-) || true; own=$(id -gn 2>&-) || true # a group that has only you
+  { getent group "$own" || true; timeout 9 getent passwd || true; } | awk -F: -v me="$me" -v own="$own" -v id="$(id -g)" '
+    own != me || NF == 4 && $4 != "" && $4 != me || NF == 7 && $4 == id && $1 != me { exit 1 }' || own=''
+  folder=$(realpath -- "$1"); while [[ -n $folder ]]; do # with an access list (+), the mode of the group has other meanings
+    [[ $(ls -ld -- "$folder") != ?????w????+* ]] || own=''; folder=${folder%/*}
+  done
+  namei -mo -- "$1" | users=" $(stat -c %U /usr) $me ml-team prof " groups=" $own ml-team prof " awk -v closed="${2-}" '
+    function refuse(who, what) { print who, "may", what ":" $0; refused = 1; exit 1 }
+    !/^ *[dl]/ { next }
+    { before = by; by = /^ *d.......w/ ? "everyone" : /^ *d....w/ && !index(ENVIRON["groups"], " " $3 " ") ? "group " $3 : "" }
+    (before || /^ *d/) && !index(ENVIRON["users"], " " $2 " ") && (by || !/^ *d....w/) { refuse("user " $2, "exchange it") }
+    by && !/^ *d........[tT]/ { refuse(by, "exchange what is in it (chmod +t)") }
+    END { if (closed && by && !refused) refuse(by, "add files to it") }' ||
+    fail "$1 is not safe from other users: name those that you \`trust\` in the spec, or choose a folder of your own"
 }

@@ -50,7 +50,7 @@ main() {
   export WANDB_API_KEY
 
   # ---- files ---------------------------------------------------------------------------------
-  with_timeout make_checkpoint_folder /fsx/checkpoints/llama
+  with_timeout make_safe_folder /fsx/checkpoints/llama closed
   check_origin /fsx/checkpoints/llama
 
   # ---- inputs: fail now, since a retry would miss the same files -----------------------------
@@ -100,7 +100,7 @@ main() {
 
 start_job() { # JOB_FOLDER ARGUMENT...
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1)) reason='' ranks='' # why it ends; the ranks, while they run
-  umask o-w # for the ranks, too
+  umask go-w # for the ranks, too
   [[ ! -f /dev/stdout ]] || chmod go= /dev/stdout || fail "cannot protect Slurm's copy of the log"
   with_timeout make_job_folder "$job_dir"
   exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1
@@ -126,18 +126,22 @@ make_job_folder() { # FOLDER: this user's alone, since programs run from it
   chmod go= -- "$1" && (umask 077 && : >> "$1/job.log")
 }
 
-make_safe_folder() { # FOLDER: nobody outside your groups has made it, or can put another in its place
+make_safe_folder() { # FOLDER [closed]: only root, you and `trust` can exchange it or, if closed, add checkpoints, which may run code
   mkdir -p -- "$1" || fail "cannot make $1"
-  namei -mo -- "$1" | trusted=" $(stat -c %U /usr) $(id -un 2>&-) $(id -Gn 2>&-) " awk '
-    /^ *d.......w[^tT]/ { print "everyone may exchange what is in it (chmod +t):" $0; exit 1 }
-    in_open && !index(trusted, " " $2 " ") && !index(trusted, " " $3 " ") { print "made by another user:" $0; exit 1 }
-    { in_open = /^ *d.......w/; trusted = ENVIRON["trusted"] }' ||
-    fail "$1 is not safe from other users: choose a folder of your group or of your own"
-}
-
-make_checkpoint_folder() { # FOLDER: nobody else can add a checkpoint, since pickles may run any code
-  make_safe_folder "$1"
-  [[ $(stat -Lc %A -- "$1") != *w? ]] || fail "everyone may write to $1: choose a folder in it"
+  local me own folder; me=$(id -un 2>&-) || true; own=$(id -gn 2>&-) || true # a group that has only you
+  { getent group "$own" || true; timeout 9 getent passwd || true; } | awk -F: -v me="$me" -v own="$own" -v id="$(id -g)" '
+    own != me || NF == 4 && $4 != "" && $4 != me || NF == 7 && $4 == id && $1 != me { exit 1 }' || own=''
+  folder=$(realpath -- "$1"); while [[ -n $folder ]]; do # with an access list (+), the mode of the group has other meanings
+    [[ $(ls -ld -- "$folder") != ?????w????+* ]] || own=''; folder=${folder%/*}
+  done
+  namei -mo -- "$1" | users=" $(stat -c %U /usr) $me " groups=" $own " awk -v closed="${2-}" '
+    function refuse(who, what) { print who, "may", what ":" $0; refused = 1; exit 1 }
+    !/^ *[dl]/ { next }
+    { before = by; by = /^ *d.......w/ ? "everyone" : /^ *d....w/ && !index(ENVIRON["groups"], " " $3 " ") ? "group " $3 : "" }
+    (before || /^ *d/) && !index(ENVIRON["users"], " " $2 " ") && (by || !/^ *d....w/) { refuse("user " $2, "exchange it") }
+    by && !/^ *d........[tT]/ { refuse(by, "exchange what is in it (chmod +t)") }
+    END { if (closed && by && !refused) refuse(by, "add files to it") }' ||
+    fail "$1 is not safe from other users: name those that you \`trust\` in the spec, or choose a folder of your own"
 }
 
 with_timeout() { # COMMAND...: abandoned after 60 s, since a process on a dead mount cannot be killed
