@@ -29,6 +29,7 @@ class World:
         self.act_during_stacks: Callable[[], object] = lambda: None
         self.asked: list[float] = []
         self.asked_with: list[str] = []  # the last question
+        self.daemons, self.steps = "1\n1\n", f"{JOB}.batch batch\n{JOB}.0 bash\n"
         self.requests: list[str] = []
         self.stopped_at: float | None = None
 
@@ -43,6 +44,8 @@ class World:
             self.asked.append(self.now)
             self.asked_with = words
             return self.answers()
+        if "steps" in words or "--steps" in words:
+            return self.daemons if "steps" in words else self.steps
         self.stopped_at = self.stopped_at or self.now
         self.requests.append(words[0])
         if "stacks" in words:
@@ -78,6 +81,7 @@ def watch(world: World, programs, monkeypatch: pytest.MonkeyPatch) -> Callable[.
     clock = types.SimpleNamespace(sleep=world.sleep, monotonic=lambda: world.now)
     monkeypatch.setattr(program, "time", clock)
     monkeypatch.setattr(program, "_output", world.output)
+    monkeypatch.setenv("SLURM_JOB_ID", JOB)
     (world.folder / "checkpoints").mkdir()
 
     def run(*options: str) -> World:
@@ -120,6 +124,31 @@ def test_any_progress_within_stall_seconds_is_no_stall(watch, world: World, how:
     world.act = every(world, STALL - 120, write)
     assert watch(f"--stall-seconds={STALL}").reason() == ""
     assert world.requests == []
+
+
+def test_ranks_whose_slurmstepd_is_killed_before_the_first_count_are_lost(
+    watch, world: World
+) -> None:
+    world.answers = lambda: "0\n0\n"
+    world.daemons = "0\n0\n"
+    assert watch().reason() == "node_failure"
+    assert (world.stopped_at or 999) < 120
+
+
+@pytest.mark.parametrize(
+    ("daemons", "steps"),
+    [
+        ("1\n1\n", f"{JOB}.0 bash\n"),  # an image is pulled
+        ("0\n1\n", f"{JOB}.0 bash\n"),
+        ("", f"{JOB}.0 bash\n"),  # a node that hides processes
+        ("0\n0\n", f"{JOB}.batch batch\n{JOB}.3 watchdog\n"),  # srun waits for its step
+        ("0\n0\n", ""),  # Slurm does not answer
+    ],
+)
+def test_ranks_that_have_not_started_are_not_lost(watch, world: World, daemons, steps) -> None:
+    world.answers = lambda: "0\n0\n"
+    world.daemons, world.steps = daemons, steps
+    assert watch().reason() == ""
 
 
 def test_nodes_of_roles_are_not_asked(watch, world: World) -> None:

@@ -46,6 +46,18 @@ def test_ranks_are_known_by_their_environment(
     assert sorted(found) == [rank, retitled]
 
 
+def test_steps_are_known_by_their_slurmstepd(
+    programs, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_STEP_ID", OWN_STEP)
+    for pid, step in enumerate(("4711.batch", "4711.extern", "4711.0", "4711.12", "4712.3")):
+        process(tmp_path, pid, b"", b"slurmstepd: [%s]" % step.encode())
+    with pytest.raises(OSError, match="shows no slurmstepd"):
+        programs("watchdog_ranks").steps(JOB, str(tmp_path))
+    process(tmp_path, 99, b"", b"slurmstepd: [4711.9]")
+    assert programs("watchdog_ranks").steps(JOB, str(tmp_path)) == ["0", "12"]
+
+
 @pytest.mark.parametrize(
     ("file", "error", "found"),
     [

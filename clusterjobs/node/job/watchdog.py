@@ -114,8 +114,8 @@ class Watchdog:
 
     def _ask_nodes(self) -> None:
         """End the launcher once the nodes have said often enough that no rank is left."""
-        self.asked, alive = self.age, self._living_ranks()
-        if alive == 0 and self.have_lived:
+        self.asked, alive = self.age, self._number("count")
+        if alive == 0 and (self.have_lived or self._has_lost_step()):
             self.dead_answers += 1
             if self.dead_answers >= DEAD_ANSWERS:
                 self._stop("node_failure", "no rank is left on any node, but its launcher waits")
@@ -124,9 +124,22 @@ class Watchdog:
         self.dead_answers = 0
         self.pause = min(max(2 * self.pause, self.options.quiet_seconds), LONGEST_PAUSE)
 
-    def _living_ranks(self) -> Optional[int]:
-        """The number of processes of the ranks; None unless every node has answered."""
-        answers = self._on_nodes("count", timeout=60)
+    def _has_lost_step(self) -> bool:
+        """Whether Slurm has a step for the ranks, and no node has a slurmstepd for any.
+
+        Ranks that nobody has seen may still start; but slurmstepd starts them, and pulls the image.
+        """
+        words = ["squeue", "--steps", "--noheader", "--format=%i %j"]
+        words += [f"--job={os.environ['SLURM_JOB_ID']}"]
+        found = [line.split() for line in _output(words, timeout=30).splitlines()]
+        ours = [
+            one for one in found if one[0].rpartition(".")[2].isdigit() and "watchdog" not in one
+        ]
+        return bool(ours) and self._number("steps") == 0
+
+    def _number(self, what: str) -> Optional[int]:
+        """The number of processes or steps; None unless every node has answered."""
+        answers = self._on_nodes(what, timeout=60)
         return sum(answers) if len(answers) == self.options.nodes else None
 
     def _on_nodes(self, what: str, timeout: float) -> List[int]:

@@ -1,6 +1,7 @@
 """The processes of an attempt's ranks on one node: counts them, or writes down where they wait.
 
     watchdog_ranks.py count|stacks FOLDER ATTEMPT    prints how many there are
+    watchdog_ranks.py steps FOLDER ATTEMPT           the same of the job's other steps on this node
 
 It knows the ranks by their environment. A process that has overwritten its own (setproctitle), or
 whose own may not be read (a file without read permission, prctl), may be one, so it counts.
@@ -23,6 +24,9 @@ PIPES = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"  # a rank that reads "1" there dumps i
 
 def main() -> int:
     what, folder, attempt = sys.argv[1:]
+    if what == "steps":
+        print(len(steps(os.environ["SLURM_JOB_ID"])), flush=True)
+        return 0
     found = ranks(os.environ["SLURM_JOB_ID"], attempt)
     if what == "stacks":
         name = f"stacks.{attempt}.{os.environ.get('SLURMD_NODENAME', 'node')}"
@@ -52,6 +56,24 @@ def ranks(job: str, attempt: str, proc: str = "/proc") -> List[int]:
         if command and (is_rank or not _is_environment(environment)):
             found.append(int(name))
     return found
+
+
+def steps(job: str, proc: str = "/proc") -> List[str]:
+    """The job's other steps that srun has started and for which a slurmstepd runs.
+
+    Raises OSError if this node does not show one's own: then it would not show those either.
+    """
+    found = set()
+    for name in filter(str.isdigit, os.listdir(proc)):
+        try:
+            command = _content(f"{proc}/{name}/cmdline")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        found |= {*re.findall(rb"slurmstepd: \[%s\.(\d+)\]" % job.encode(), command)}
+    own = os.environ["SLURM_STEP_ID"].encode()
+    if own not in found:
+        raise OSError("this node shows no slurmstepd")
+    return sorted(one.decode() for one in found - {own})
 
 
 def _is_environment(words: List[bytes]) -> bool:

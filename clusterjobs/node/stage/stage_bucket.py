@@ -6,11 +6,10 @@ import functools
 import json
 import os
 import re
+import select
 import shutil
-import signal
 import subprocess
 import tempfile
-import threading
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
@@ -20,6 +19,7 @@ from stage_log import (
     StageError,
     kill_tool,
     log,
+    plural,
     printable,
     tool_environment,
 )
@@ -30,8 +30,10 @@ _REFUSED = re.compile(
     r"\b(AccessDenied|AllAccessDisabled|Forbidden|InvalidAccessKeyId|NoSuchBucket)\b|\(403\)"
 )
 
-MAX_OBJECTS = 10_000_000
-LIST_SECONDS = 3600
+MAX_OBJECTS = 3_000_000  # about 1 GB of memory
+PAGE = 50_000  # objects that aws lists at a time: it prints nothing before it has all of them
+QUIET_SECONDS = 120  # without a line of a tool that lists: its pages may be empty without end
+_REPORT_SECONDS = 30
 _MAX_HEAD_REQUESTS = 10  # for encrypted objects; each starts aws once
 
 Objects = Dict[str, List[Any]]  # name -> [size, ETag]
@@ -100,6 +102,7 @@ class Bucket:
 
         def all_rows() -> Objects:
             found: Objects = {}
+            reported = time.monotonic()
             for key, row in self._list(prefix, MAX_OBJECTS + 1):
                 if key in found:
                     what = "%s: the listing does not end: it repeats %s"
@@ -109,6 +112,11 @@ class Bucket:
                 if len(found) > MAX_OBJECTS:
                     most = format(MAX_OBJECTS, ",")
                     raise SourceError("%s: more than %s objects" % (self.source, most))
+                if time.monotonic() - reported > _REPORT_SECONDS:
+                    reported = time.monotonic()
+                    log(
+                        "stage: listing %s: %s so far" % (self.source, plural(len(found), "object"))
+                    )
             return found
 
         return self._retried(all_rows) or {}
@@ -116,11 +124,16 @@ class Bucket:
     def _list(self, prefix: str, most: int) -> Iterator[Tuple[str, List[Any]]]:
         if not self.s5cmd:
             command = [*self.aws, "s3api", "list-objects-v2", "--bucket", self._name]
-            command += ["--prefix", prefix, "--max-items", str(most)]
-            command += ["--query", "Contents[].[Key,Size,ETag]", "--output", "json"]
-            for key, size, etag in json.loads(b"".join(output_of(command)) or b"null") or []:
-                yield key, [size, etag.strip('"')]
-            return
+            command += ["--prefix", prefix, "--max-items", str(min(most, PAGE)), "--output", "json"]
+            command += ["--query", "{rows: Contents[].[Key,Size,ETag], next: NextToken}"]
+            begin: List[str] = []
+            while True:
+                page = json.loads(b"".join(output_of([*command, *begin])))
+                for key, size, etag in page["rows"] or []:
+                    yield key, [size, etag.strip('"')]
+                if not page["next"]:
+                    return
+                begin = ["--starting-token", page["next"]]
         start = "s3://%s/" % self._name  # it has no limit, and is killed when nobody reads on
         for line in output_of([*self.s5cmd, "--json", "ls", "%s%s*" % (start, prefix)]):
             row = json.loads(line)
@@ -213,17 +226,25 @@ def output_of(command: List[str]) -> Iterator[bytes]:
             start_new_session=True,
         )
         assert tool.stdout is not None
-        timer = threading.Timer(LIST_SECONDS, os.killpg, (tool.pid, signal.SIGKILL))
-        timer.start()
         try:
-            yield from tool.stdout
-            if tool.wait() == -signal.SIGKILL:
+            rest = b""
+            while select.select([tool.stdout], [], [], QUIET_SECONDS)[0]:
+                got = os.read(tool.stdout.fileno(), 1 << 20)
+                *lines, rest = (rest + got).split(b"\n")
+                yield from lines
+                if not got:
+                    break
+            else:
                 name = os.path.basename(command[0])
-                raise StageError("%s was killed: it may run for %d s" % (name, LIST_SECONDS))
+                raise StageError(
+                    "%s was killed: it printed nothing for %d s" % (name, QUIET_SECONDS)
+                )
+            if rest:
+                yield rest
+            tool.wait()
             if tool.returncode:
                 errors.seek(0)
                 raise ToolError(errors.read().decode(errors="replace").strip())
         finally:
-            timer.cancel()
             kill_tool(tool)
             tool.stdout.close()

@@ -183,7 +183,10 @@ def aws(words: list[str]) -> None:
     if words[:2] == ["s3api", "list-objects-v2"]:
         rows = listed(option(words, "--bucket"), option(words, "--prefix"))
         most = int(option(words, "--max-items"))
-        sys.stdout.write(json.dumps(list(itertools.islice(rows, most)) or None))
+        start = int(option(words, "--starting-token")) if "--starting-token" in words else 0
+        page = list(itertools.islice(rows, start, start + most + 1))
+        token = str(start + most) if len(page) > most else None
+        sys.stdout.write(json.dumps({"rows": page[:most] or None, "next": token}))
     elif words[:2] == ["s3api", "head-object"]:
         kind = "aws:kms" if due("kms") else "AES256"
         head: dict[str, object] = {"ServerSideEncryption": kind}
