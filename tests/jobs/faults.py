@@ -258,11 +258,22 @@ LIMITED = tuple(
 )
 _STALL = {"restarts": {"stall_seconds": 20}}
 _SOON = "--check-seconds=1 --quiet-seconds=3"
+
+
+def kill_step_daemons(job: Running) -> None:
+    for index in range(2):
+        job.kill_step_daemon(index)
+
+
 GONE = (
     Case(
         *("slurmstepd killed", AT_15, at_step(15, lambda job: job.kill_step_daemon(1))),
         *((LOST, DONE), (0,), SLOW),
         watchdog=_SOON,
+    ),
+    Case(
+        *("slurmstepd killed", "before the first count", at_step(1, kill_step_daemons)),
+        *((LOST, DONE), (0,), SLOW),
     ),
     Case(
         *("network cut", "as the ranks end", at_step(54, cut_at_the_end)),
