@@ -11,12 +11,17 @@ import gzip
 import importlib.util
 import json
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
-from clusterjobs.errors import InputError, Problem, did_you_mean
-from clusterjobs.yaml.document import Document, Path, dotted, load
+from pydantic import BeforeValidator, create_model
+
+from clusterjobs.errors import InputError, Problem
+from clusterjobs.spec.field_types import Flag, LiteralText, integer
+from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.validate import check_model
+from clusterjobs.yaml.document import load
 
 MAIN_VPC = "main"
 NUMBER = "123456789012"
@@ -247,21 +252,36 @@ def _data_folder() -> pathlib.Path:
 
 Overrides = dict[str, dict[str, dict[str, Any]]]  # kind -> id -> attribute -> value
 
-_TYPES = {"bool": bool, "int": int, "str": str}
-_EXPECTED = {
-    "bool": "true or false",
-    "int": "an integer, for example 12",
-    "str": 'text, for example "abc"',
-}
+_TYPES = {bool: Flag, int: Annotated[int, BeforeValidator(integer)], str: LiteralText}
+
+
+@functools.cache
+def _model() -> type[SpecModel]:
+    """The keys of the file: of each resource, any of its attributes."""
+    models: dict[str, Any] = {}
+    for kind, record in KINDS.items():
+        types = get_type_hints(record).items()
+        fields: Any = {name: (_TYPES[type_], None) for name, type_ in types}
+        models[kind] = (dict[str, create_model(kind, __base__=SpecModel, **fields)], {})  # type: ignore[misc]
+    return create_model("Overrides", __base__=SpecModel, **models)
+
+
+def _map(value: Any, inner: Callable[[Any], Any] = lambda value: value) -> Any:
+    """A map whose values are `inner` of the file's; a name without a value has an empty one."""
+    if isinstance(value, dict):
+        return {name: inner(one) for name, one in value.items()}
+    return {} if value is None else value
 
 
 def load_overrides(text: str, file: str) -> Overrides:
     """The overrides in a file. Raises InputError with all problems of the file."""
     document = load(text, file)
-    reader = _Reader(document)
-    overrides = reader.read()
-    if reader.problems:
-        raise InputError(reader.problems)
+    problems: list[Problem] = []
+    kinds = _map(document.value, lambda names: _map(names, _map))
+    found = check_model(_model(), kinds, document, problems)
+    if problems:
+        raise InputError(problems)
+    overrides: Overrides = found.model_dump(exclude_unset=True)
     return overrides
 
 
@@ -320,55 +340,3 @@ def _refuse_zones(region: str, overrides: Overrides) -> None:
     ]
     if problems:
         raise InputError(problems)
-
-
-class _Reader:
-    """Checks names and types, and collects problems."""
-
-    def __init__(self, document: Document) -> None:
-        self.document = document
-        self.problems: list[Problem] = []
-
-    def read(self) -> Overrides:
-        overrides: Overrides = {}
-        for kind, entries in self._map((), self.document.value).items():
-            if kind not in KINDS:
-                self._unknown((kind,), kind, tuple(KINDS))
-                continue
-            overrides[kind] = {
-                name: self._values((kind, name), KINDS[kind], values)
-                for name, values in self._map((kind,), entries).items()
-            }
-        return overrides
-
-    def _values(self, path: Path, record: type, values: Any) -> dict[str, Any]:
-        types = {field.name: str(field.type) for field in dataclasses.fields(record)}
-        found: dict[str, Any] = {}
-        for key, value in self._map(path, values).items():
-            if key not in types:
-                self._unknown((*path, key), key, tuple(types))
-            elif not _is(value, types[key]):
-                self._problem((*path, key), f"expected {_EXPECTED[types[key]]}")
-            else:
-                found[key] = value
-        return found
-
-    def _map(self, path: Path, value: Any) -> dict[str, Any]:
-        if isinstance(value, dict):
-            return value
-        if value is not None:
-            self._problem(path, "expected a map, for example {name: value}")
-        return {}
-
-    def _unknown(self, path: Path, key: str, known: tuple[str, ...]) -> None:
-        where = self.document.locate_key(path)
-        problem = Problem(f"unknown {key!r}", where, dotted(path), did_you_mean(key, known))
-        self.problems.append(problem)
-
-    def _problem(self, path: Path, what: str) -> None:
-        self.problems.append(Problem(what, self.document.locate(path), dotted(path)))
-
-
-def _is(value: Any, type_name: str) -> bool:
-    expected = _TYPES[type_name]
-    return isinstance(value, expected) and (expected is bool or not isinstance(value, bool))

@@ -171,12 +171,12 @@ def test_the_account_file_overrides_the_simulated_account(
 @pytest.mark.parametrize(
     ("text", "what", "hint"),
     [
-        ("subnet: {}", "account.yaml:1:1 subnet: unknown 'subnet'", "did you mean subnets?"),
-        ("keys: {k: {tpye: rsa}}", "keys.k.tpye: unknown 'tpye'", "did you mean type?"),
-        ("reservations: {r: {count: many}}", "expected an integer, for example 12", ""),
+        ("subnet: {}", "account.yaml:1:1 subnet: unknown key subnet", "did you mean subnets?"),
+        ("keys: {k: {tpye: rsa}}", "unknown key tpye", "did you mean type?"),
+        ("reservations: {r: {count: many}}", "expected an integer", "for example 12"),
         ("keys: {k: {missing: 1}}", "expected true or false", ""),
-        ("- keys", "expected a map, for example {name: value}", ""),
-        ("keys: {k: rsa}", "keys.k: expected a map, for example {name: value}", ""),
+        ("- keys", "expected a mapping", "write `key: value` lines below it"),
+        ("keys: {k: rsa}", "keys.k: expected a mapping", "write k: {type: ..., missing: ...}"),
     ],
 )
 def test_account_file_is_checked(
