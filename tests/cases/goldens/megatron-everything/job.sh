@@ -509,7 +509,7 @@ find_python() { # prints the system's own, which is on no shared folder, or else
   local python found='there is no python3 on this node'
   for python in /usr/bin/python3 "$(type -P python3)"; do
     [[ -x $python ]] || continue
-    "$python" -BEsS -c 'import sys; sys.exit(sys.version_info < (3, 7))' && { echo "$python"; return; } # RHEL 8 has 3.6
+    "$python" -BEsS -c 'import sys; sys.exit(sys.version_info < (3, 7))' && { echo "$python"; return 0; } # RHEL 8 has 3.6
     found="$python is $("$python" --version 2>&1), and Python 3.7 is needed"
   done
   echo "clusterjobs: $found" >&2; return 1
