@@ -95,11 +95,19 @@ def test_the_catalogues_price_is_for_its_region(
     assert (price["where"], price["purchase"]) == ("us-east-1", "ONDEMAND")
     assert price["date"]
     assert price["source"].startswith("AWS's public price list")
+    (folder / "site.yaml").write_text("region: us-east-2\n")
+    assert foresight(clusterjobs, spec)["cost"]["price"]["where"] == "us-east-2"
+
+
+def test_in_a_region_without_a_price_another_one_is_assumed_and_marked(
+    clusterjobs: Callable[..., Any], spec: pathlib.Path, folder: pathlib.Path
+) -> None:
     (folder / "site.yaml").write_text("region: eu-west-1\n")
-    assert foresight(clusterjobs, spec)["cost"] is None
+    price = foresight(clusterjobs, spec)["cost"]["price"]
+    assert price["where"] == "list price of us-east-1"
     text = clusterjobs("plan", spec).out
-    assert "no price of p4d.24xlarge in eu-west-1, ONDEMAND" in text
-    assert "$" not in text.partition("foresight\n")[2].partition("\n\n")[0]
+    assert "cost        about $" in text
+    assert "no price of eu-west-1 is known, which may be 40 % higher" in text
 
 
 def test_without_a_region_a_list_price_is_assumed_and_marked(
