@@ -9,16 +9,28 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterjobs.console import printable, show_problems, table
-from clusterjobs.errors import one_problem
+from clusterjobs.console import (
+    group_option,
+    printable,
+    set_option,
+    show_problems,
+    spec_argument,
+    table,
+    user_option,
+)
+from clusterjobs.errors import InputError, Problem, one_problem
 from clusterjobs.sites.folders import (
     POLICY_FILE,
     SiteFolders,
     cluster_files,
+    current_user,
     find_site_folders,
     is_folder,
     read_text,
+    rules_in_force,
     site_rules,
+    supposed_user,
+    today,
     user_folder,
 )
 
@@ -159,13 +171,83 @@ def export(
 
     if slurm == lua:
         raise click.UsageError("name one of --slurm and --lua")
-    rules = site_rules(_folders(site))
+    rules = _of_today(site_rules(_folders(site)))
     if lua:
         click.echo(lua_plugin(rules, cluster), nl=False)
         return
     members = read_members(read_text(users), str(users)) if users else members_of_slurm()
     settings = settings_of(rules, cluster, members, queues_of(cluster))
     click.echo(slurm_lines(settings), nl=False)
+
+
+def _of_today(rules: tuple[SiteRule, ...]) -> tuple[SiteRule, ...]:
+    """The rules in force; says which are not, and until when this export is right."""
+    found = rules_in_force(rules)
+    for rule, where in rules:
+        if rule.from_ or rule.until:
+            days = f"from {rule.from_ or 'the start'} until {rule.until or 'further notice'}"
+            what = f"{rule.name} is in force {days}: export again when that changes"
+            show_problems([Problem(what, where, warning=True)])
+    return found
+
+
+@policy.command(short_help="Say for each rule whether it is for a spec, and why.")
+@spec_argument
+@set_option
+@user_option
+@group_option
+@_site
+@_json
+def explain(
+    spec: pathlib.Path,
+    settings: tuple[str, ...],
+    user: str | None,
+    groups: tuple[str, ...],
+    site: pathlib.Path | None,
+    as_json: bool,
+) -> int:
+    """Say for each rule whether it is for the job of SPEC, why, and what it asks.
+
+    Of a sweep, the first point. Exit code 1 if a rule refuses the job.
+
+    \b
+    Examples:
+      clusterjobs policy explain exp.yaml
+      clusterjobs policy explain exp.yaml --user ann --set nodes=8
+      clusterjobs policy explain exp.yaml --json | jq '.[] | select(.state == "broken")'
+    """
+    from clusterjobs.runs.load import cluster_of, read_spec
+    from clusterjobs.runs.spec_files import OwnConfigs
+    from clusterjobs.sections.order import resolve
+    from clusterjobs.sites.policy import demand_text, selection_text
+    from clusterjobs.sites.policy_check import JobValues, explain_policies
+
+    folders = _folders(site)
+    supposed = supposed_user(user, groups) or current_user()
+    loaded, files = read_spec(spec, settings, folders, supposed)
+    facts = cluster_of(loaded, files).source.facts
+    plan = None
+    try:
+        plan = resolve(loaded, facts, OwnConfigs(files.spec).texts(loaded))
+    except InputError as error:
+        show_problems([one for one in error.problems if not one.warning])
+        click.echo(
+            "the job cannot be planned: the rules are compared with the spec alone", err=True
+        )
+    job = JobValues(loaded, plan, facts.name, supposed, facts.default_partition)
+    found = list(explain_policies(site_rules(folders), job, today()))
+    if as_json:
+        rows = [{**_rule_data(one.rule), "state": one.state, "why": one.why} for one in found]
+        click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+    else:
+        heading = ["rule", "", "why", "jobs", "asks"]
+        cells = [
+            (rule.name, state, why, selection_text(rule), demand_text(rule))
+            for (rule, _), state, why in found
+        ]
+        click.echo(table([heading, *([printable(cell) for cell in row] for row in cells)]))
+    refused = any(one.state == "broken" and one.rule.rule.action == "refuse" for one in found)
+    return 1 if refused else 0
 
 
 def queues_of(cluster: str | None) -> tuple[str, ...]:
@@ -194,7 +276,7 @@ def _origin(where: Any) -> str:
 
 def _rule_data(one: SiteRule) -> dict[str, Any]:
     rule, where = one
-    keys = rule.model_dump(exclude_unset=True, mode="json")
+    keys = rule.model_dump(exclude_unset=True, mode="json", by_alias=True)
     return {**keys, "action": rule.action, "file": where.file, "line": where.line}
 
 

@@ -21,6 +21,8 @@ from clusterjobs.yaml import document as yaml_document
 from clusterjobs.yaml.document import MAX_BYTES, decode
 
 if TYPE_CHECKING:
+    import datetime
+
     from clusterjobs.clusters.facts import ClusterFacts
     from clusterjobs.sections.plan import Plan
     from clusterjobs.sites.policy import SiteRule
@@ -405,6 +407,7 @@ class Policies:
             rules = self._rules
         except InputError as error:
             return error.problems
+        rules = rules_in_force(rules)
         if not rules:
             return ()
         from clusterjobs.sites.policy_check import JobValues, check_policies
@@ -421,6 +424,21 @@ class Policies:
         from clusterjobs.sites.policy_check import User
 
         return self.user or (current_user() if _depend_on_user(self._rules) else User(""))
+
+
+def rules_in_force(rules: tuple[SiteRule, ...]) -> tuple[SiteRule, ...]:
+    """The rules of today: `from` and `until` of each."""
+    if not any(one.rule.from_ or one.rule.until for one in rules):
+        return rules
+    day = today()
+    return tuple(one for one in rules if one.rule.is_in_force(day))
+
+
+def today() -> datetime.date:
+    """The day by this machine's clock and zone."""
+    import datetime
+
+    return datetime.datetime.now().astimezone().date()
 
 
 def site_rules(site: SiteFolders) -> tuple[SiteRule, ...]:

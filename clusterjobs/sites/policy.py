@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -111,6 +112,16 @@ def _hours(value: Any) -> float:
     return value
 
 
+def _day(value: Any) -> datetime.date:
+    text = literal_text(value)
+    try:
+        if re.fullmatch(r"\d{4}-\d\d-\d\d", text, re.ASCII):
+            return datetime.date.fromisoformat(text)
+    except ValueError:
+        pass
+    raise ValueError(f"{text!r} is not a day: write year-month-day, for example 2027-01-31")
+
+
 def _checks(value: Any) -> Any:
     """`true` means any preflight, a list the checks that it must have."""
     if value is True:
@@ -123,6 +134,7 @@ def _checks(value: Any) -> Any:
 RuleName = Annotated[str, BeforeValidator(_name)]
 Message = Annotated[str, BeforeValidator(_message)]
 Link = Annotated[str, BeforeValidator(_link)]
+Day = Annotated[datetime.date, BeforeValidator(_day), Also(TEXT)]
 Time = Annotated[str, BeforeValidator(_time)]
 Hours = Annotated[float, BeforeValidator(_hours)]
 Checks = Annotated[tuple[PreflightCheck, ...], BeforeValidator(_checks), Also(TEXT, FLAG)]
@@ -190,6 +202,8 @@ class Rule(SpecModel):
     message: Message
     link: Link | None = None
     action: Literal["refuse", "warn"] = "refuse"
+    from_: Day | None = Field(None, alias="from")
+    until: Day | None = None
     when: Selection | None = None
     unless: Selection | None = None
     require: Texts = ()
@@ -206,7 +220,13 @@ class Rule(SpecModel):
     def _asks_for_something(self) -> Rule:
         if not any(getattr(self, name) for name in _ASKS) and self.preflight is None:
             raise ValueError(f"the rule asks for nothing: add one of {', '.join(_ASKS)}")
+        if self.from_ and self.until and self.until < self.from_:
+            raise ValueError(f"the rule is never in force: {self.until} is before {self.from_}")
         return self
+
+    def is_in_force(self, day: datetime.date) -> bool:
+        """Whether the rule is checked on this day; `until` is the last one."""
+        return (self.from_ or day) <= day <= (self.until or day)
 
 
 class Policy(SpecModel):
@@ -289,6 +309,8 @@ def _named_keys(rule: Rule) -> Iterator[tuple[Path, str]]:
 def selection_text(rule: Rule) -> str:
     """`queues p5*; not groups staff`, or `all jobs`."""
     parts = [*_selection(rule.when), *(f"not {one}" for one in _selection(rule.unless))]
+    days = (("from", rule.from_), ("until", rule.until))
+    parts += [f"{word} {day}" for word, day in days if day]
     return "; ".join(parts) or "all jobs"
 
 

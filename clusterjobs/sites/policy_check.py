@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import fnmatch
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clusterjobs.errors import BrokenRule, Problem, nearest
 from clusterjobs.sections.plan import Plan
@@ -17,6 +17,9 @@ from clusterjobs.spec.load import LoadedSpec
 from clusterjobs.spec.references import as_text
 from clusterjobs.text import Text, show
 from clusterjobs.yaml.document import Path, dotted
+
+if TYPE_CHECKING:
+    import datetime
 
 # ------------------------------------------------------------------ policy values
 # The values of a job that a site's rules are compared with, and their paths in the spec.
@@ -217,36 +220,77 @@ def _problem(one: SiteRule, violation: _Violation, job: JobValues) -> Problem:
     )
 
 
+class Explained(NamedTuple):
+    """A rule, what it means for a job (broken, kept, not for this job, not in force), and why."""
+
+    rule: SiteRule
+    state: str
+    why: str
+
+
+def explain_policies(
+    rules: Iterable[SiteRule], job: JobValues, day: datetime.date
+) -> Iterator[Explained]:
+    """Each rule, whether it is for this job and keeps it from running or not."""
+    for one in rules:
+        rule = one.rule
+        if not rule.is_in_force(day):
+            yield Explained(one, "not in force", f"today is {day}")
+        elif why := _why_not(rule, job):
+            yield Explained(one, "not for this job", why)
+        elif broken := [_problem(one, found, job) for found in _violations(rule, job)]:
+            yield Explained(one, "broken", "; ".join(f"{one.path}: {one.what}" for one in broken))
+        else:
+            yield Explained(one, "kept", "")
+
+
 # ------------------------------------------------------------------ which jobs
 
 
 def _applies(rule: Rule, job: JobValues) -> bool:
-    if rule.when and not _is_selected(rule.when, job, exempts=False):
-        return False
-    return not (rule.unless and _is_selected(rule.unless, job, exempts=True))
+    return not _why_not(rule, job)
 
 
-def _is_selected(selection: Selection, job: JobValues, exempts: bool) -> bool:
-    """`exempts`: an unknown queue or account fits; of two possible queues both must fit."""
-    accounts = [value for _, value in job.values("sbatch.account")]
-    if selection.accounts and not accounts:
-        if not exempts:
-            return False
-        accounts = [*selection.accounts]
-    compared = [
-        (selection.accounts, accounts),
-        (selection.clusters, [job.cluster]),
-        (selection.groups, job.user.groups),
-        (selection.users, [job.user.name]),
-        (selection.frameworks, [job.loaded.spec.framework]),
-    ]
-    if selection.queues:
-        if not job.queues:
-            return exempts
-        every = all if exempts else any
-        if not every(_match(selection.queues, [one]) for one in job.queues):
-            return False
-    return all(_match(patterns, values) for patterns, values in compared if patterns)
+def _why_not(rule: Rule, job: JobValues) -> str:
+    """Why the rule is not for this job; "" if it is."""
+    for one in _fits(rule.when, job, exempts=False) if rule.when else ():
+        if not one.fits:
+            return f"{one.kind}: {one.values} does not fit {', '.join(one.patterns)}"
+    exempting = list(_fits(rule.unless, job, exempts=True)) if rule.unless else []
+    if exempting and all(one.fits for one in exempting):
+        named = [f"{one.kind}: {one.values} fits {', '.join(one.patterns)}" for one in exempting]
+        return f"unless {'; '.join(named)}"
+    return ""
+
+
+class _Fit(NamedTuple):
+    """A list of a selection, with what it is compared with, and whether that fits."""
+
+    kind: str
+    patterns: tuple[str, ...]
+    values: str
+    fits: bool
+
+
+def _fits(selection: Selection, job: JobValues, exempts: bool) -> Iterator[_Fit]:
+    """Each list of the selection. `exempts`: an unknown queue or account fits; of two possible
+    queues both must fit."""
+    compared: dict[str, Collection[str]] = {
+        "accounts": [value for _, value in job.values("sbatch.account")],
+        "clusters": [job.cluster],
+        "groups": job.user.groups,
+        "users": [job.user.name],
+        "frameworks": [job.loaded.spec.framework],
+        "queues": job.queues,
+    }
+    for kind, values in compared.items():
+        if patterns := getattr(selection, kind):
+            if kind == "queues" and exempts:
+                fits = all(_match(patterns, [one]) for one in values)
+            else:
+                fits = bool(_match(patterns, values)) or (exempts and not values)
+            fits = fits or (exempts and kind == "accounts" and not values)
+            yield _Fit(kind, patterns, ", ".join(sorted(values)) or "none", fits)
 
 
 def _match(patterns: Iterable[str], values: Iterable[str]) -> str | None:

@@ -23,6 +23,7 @@ from clusterjobs.console import (
     states_table,
 )
 from clusterjobs.errors import InputError, Location, Problem, one_problem
+from clusterjobs.runs.ci_reports import Case, ci_options, write_reports
 from clusterjobs.runs.clusters import Config, Described, cluster_in, find_config_file, is_spec
 from clusterjobs.script.shell_check import find_bash
 from clusterjobs.sites.folders import read_text
@@ -82,6 +83,7 @@ class _Options:
     "--no-parser", is_flag=True, help="Do not ask the framework's own parser about a spec."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
+@ci_options
 def validate(
     files: tuple[str, ...],
     settings: tuple[str, ...],
@@ -91,6 +93,8 @@ def validate(
     release: str | None,
     no_parser: bool,
     as_json: bool,
+    junit: pathlib.Path | None,
+    sarif: pathlib.Path | None,
 ) -> int:
     """Check experiment specs and clusters' files without a cluster or an account.
 
@@ -104,6 +108,7 @@ def validate(
     options = _Options(settings, site, _overrides(account), aws, release, not no_parser)
     found = {name: _check(name, options) for name in files}
     problems = [problem for one in found.values() for problem in one]
+    write_reports(junit, sarif, (Case(name, tuple(one)) for name, one in found.items()))
     if as_json:
         print_json(_report(found, options.validators_ran))
     else:

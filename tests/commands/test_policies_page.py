@@ -37,7 +37,7 @@ def test_commands_print_what_the_page_shows(
     clusterjobs: Callable[..., Any], site: pathlib.Path
 ) -> None:
     shown = re.findall(r"```console\n\$ clusterjobs (.*?)\n(.*?)```", PAGE, re.DOTALL)
-    assert len(shown) == 2
+    assert len(shown) == 3
     for command, expected in shown:
         outcome = clusterjobs(*command.split())
         assert outcome.out + outcome.err == expected
@@ -45,6 +45,6 @@ def test_commands_print_what_the_page_shows(
 
 def test_every_key_is_on_the_page() -> None:
     keys = set(re.findall(r"(?m)^\| `(\w+)", PAGE))
-    assert set(Rule.model_fields) <= keys
+    assert {field.alias or name for name, field in Rule.model_fields.items()} <= keys
     for name in (*Selection.model_fields, *Limits.model_fields):
         assert f"`{name}`" in PAGE or f"{name}:" in PAGE

@@ -20,6 +20,7 @@ from clusterjobs.admin.impact.sides import Change, Sides, both_sides
 from clusterjobs.clusters.source import cluster_names
 from clusterjobs.console import show_problems
 from clusterjobs.errors import InputError, Problem, did_you_mean
+from clusterjobs.runs.ci_reports import ci_options, write_reports
 from clusterjobs.runs.find_specs import Found, find_specs
 from clusterjobs.sites.folders import cluster_files
 
@@ -93,6 +94,7 @@ def _program(_context: click.Context, _option: click.Parameter, name: str | None
     "--jobs", type=click.IntRange(1, 256), help="Worker processes; by default one per CPU."
 )
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON.")
+@ci_options
 def impact(
     folders: tuple[Path, ...],
     site: Path | None,
@@ -101,6 +103,8 @@ def impact(
     executable: str | None,
     jobs: int | None,
     as_json: bool,
+    junit: Path | None,
+    sarif: Path | None,
 ) -> int:
     """Render every spec below the FOLDERs before and after a change; show what differs.
 
@@ -122,6 +126,7 @@ def impact(
         groups = Groups()
         stopped = _compare(found, sides, jobs or _cpus(), groups)
         report = Report(sides.before, sides.after, found, groups, complete=not stopped)
+        write_reports(junit, sarif, groups.cases())
         click.echo(
             json.dumps(report.data(), indent=2, ensure_ascii=False) if as_json else report.text()
         )

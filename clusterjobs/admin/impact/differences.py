@@ -17,6 +17,7 @@ import click
 from clusterjobs.admin.impact.sides import Side
 from clusterjobs.console import format_problem, printable, styled
 from clusterjobs.errors import InputError, Problem
+from clusterjobs.runs.ci_reports import Case
 from clusterjobs.runs.find_specs import Found
 from clusterjobs.runs.load import load
 from clusterjobs.sites.folders import POLICY_FILE, SiteFolders, supposed_user
@@ -210,13 +211,25 @@ def _owner(file: str) -> User | None:
         return None
 
 
+def _owner_name(file: str) -> str:
+    """The name, or the number, of the file's owner; "" if there is no such file any more."""
+    try:
+        return _name_of(Path(file).stat().st_uid)
+    except OSError:
+        return ""
+
+
+@functools.cache
+def _name_of(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+
+
 @functools.lru_cache(maxsize=1024)  # its groups may be looked up in a network
 def _user(number: int) -> User | None:
-    try:
-        name = pwd.getpwuid(number).pw_name
-    except KeyError:
-        name = str(number)
-    return supposed_user(name, ())
+    return supposed_user(_name_of(number), ())
 
 
 def _refused(error: InputError) -> Rendered:
@@ -253,7 +266,6 @@ BASE = "base"
 STATES = (FAILS, REFUSED, CHANGED, MENDED, NEW, FAILED_BEFORE, UNCHANGED, BASE)
 FAILURES = (FAILS, REFUSED, FAILED_BEFORE)
 
-_MAX_PATHS = 100  # named for each group
 _MAX_EXAMPLES = 1_000  # groups whose example is kept
 
 
@@ -274,8 +286,18 @@ class Group:
     state: str
     text: str
     rule: str
-    count: int = 0
-    specs: list[str] = field(default_factory=list)  # the first ones
+    specs: list[str] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        return len(self.specs)
+
+    def owners(self) -> dict[str, list[str]]:
+        """The specs by the owner of the file."""
+        found: dict[str, list[str]] = {}
+        for spec in self.specs:
+            found.setdefault(_owner_name(spec), []).append(spec)
+        return found
 
 
 class Groups:
@@ -293,14 +315,20 @@ class Groups:
         text = outcome.text if len(self._groups) < _MAX_EXAMPLES else "(too many to keep: diff it)"
         key = (outcome.state, outcome.key)
         group = self._groups.setdefault(key, Group(outcome.state, text, outcome.rule))
-        group.count += 1
-        if len(group.specs) < _MAX_PATHS:
-            group.specs.append(outcome.spec)
+        group.specs.append(outcome.spec)
 
     def of(self, state: str) -> list[Group]:
         """The groups of a state, the largest first."""
         found = [group for group in self._groups.values() if group.state == state]
         return sorted(found, key=lambda group: (-group.count, group.specs[0]))
+
+    def cases(self) -> Iterator[Case]:
+        """For CI: each spec that is not unchanged. What changes is a note, not an error."""
+        for group in self._groups.values():
+            is_note = group.state not in FAILURES
+            problem = Problem(group.text, warning=is_note, info=is_note)
+            for spec in group.specs:
+                yield Case(spec, (problem,), group.rule.partition(",")[0] or group.state)
 
     @property
     def specs(self) -> int:
@@ -438,7 +466,7 @@ def _specs(count: int) -> str:
 
 def _data(group: Group) -> dict[str, Any]:
     found: dict[str, Any] = {"state": group.state, "count": group.count, "example": group.specs[0]}
-    found |= {"rule": group.rule or None, "specs": group.specs}
+    found |= {"rule": group.rule or None, "specs": group.specs, "owners": group.owners()}
     found["diff" if group.state == CHANGED else "message"] = group.text
     return {key: _encodable(value) for key, value in found.items()}
 
@@ -450,7 +478,7 @@ def _utf8(text: str) -> str:
 
 def _encodable(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _encodable(item) for key, item in value.items()}
+        return {_encodable(key): _encodable(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_encodable(item) for item in value]
     return _utf8(value) if isinstance(value, str) else value

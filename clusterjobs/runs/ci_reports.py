@@ -1,0 +1,103 @@
+"""Reports for CI: JUnit's XML, and SARIF 2.1.0, which GitHub and GitLab show beside the lines."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
+
+import click
+
+from clusterjobs.console import format_problem
+from clusterjobs.errors import Problem, one_problem
+from clusterjobs.version import __version__
+
+_file = click.Path(path_type=pathlib.Path, dir_okay=False)
+
+
+def ci_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options --junit and --sarif; `write_reports` writes the files."""
+    for name, what in (("--sarif", "SARIF"), ("--junit", "JUnit's XML")):
+        command = click.option(name, type=_file, help=f"Also write {what} for CI.")(command)
+    return command
+
+
+class Case(NamedTuple):
+    """One checked file, and what was found in it. `rule`: what that is about, for SARIF."""
+
+    file: str
+    problems: tuple[Problem, ...]
+    rule: str = "spec"
+
+
+def write_reports(
+    junit: pathlib.Path | None, sarif: pathlib.Path | None, cases: Iterable[Case]
+) -> None:
+    """Write the reports that are asked for. Raises InputError."""
+    cases = list(cases) if junit or sarif else []
+    for path, text in ((junit, junit_report), (sarif, sarif_report)):
+        try:
+            if path:
+                path.write_text(text(cases), encoding="utf-8", errors="backslashreplace")
+        except OSError as error:
+            raise one_problem(f"cannot write {path}: {error.strerror}") from None
+
+
+def junit_report(cases: Iterable[Case]) -> str:
+    """A test case for each file: it fails with errors; warnings are its output."""
+    suite = ElementTree.Element("testsuite", name="clusterjobs")
+    failed = 0
+    cases = list(cases)
+    for one in cases:
+        test = ElementTree.SubElement(suite, "testcase", name=_xml(one.file), classname="specs")
+        errors = [problem for problem in one.problems if not problem.warning]
+        if errors:
+            failed += 1
+            failure = ElementTree.SubElement(test, "failure", message=_xml(errors[0].what))
+            failure.text = _text(errors)
+        if warnings := [problem for problem in one.problems if problem.warning]:
+            ElementTree.SubElement(test, "system-out").text = _text(warnings)
+    suite.set("tests", str(len(cases)))
+    suite.set("failures", str(failed))
+    ElementTree.indent(suite)
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _text(problems: Iterable[Problem]) -> str:
+    return _xml("\n".join(click.unstyle(format_problem(one)) for one in problems))
+
+
+def _xml(text: str) -> str:
+    """XML has no way to write most control characters."""
+    text = text.encode(errors="backslashreplace").decode()
+    return "".join(c if c in "\t\n" or ord(c) > 31 else f"\\x{ord(c):02x}" for c in text)
+
+
+def sarif_report(cases: Iterable[Case]) -> str:
+    """A result for each problem. Its rule: a policy's, a validator, or the key."""
+    results = [_result(one, problem) for one in cases for problem in one.problems]
+    rules = [{"id": name} for name in dict.fromkeys(one["ruleId"] for one in results)]
+    tool = {"driver": {"name": "clusterjobs", "version": __version__, "rules": rules}}
+    report = {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{"tool": tool, "results": results}],
+    }
+    return json.dumps(report, indent=2) + "\n"
+
+
+def _result(case: Case, problem: Problem) -> dict[str, Any]:
+    where = problem.where
+    place: dict[str, Any] = {"artifactLocation": {"uri": pathlib.PurePath(case.file).as_posix()}}
+    if where:
+        place["artifactLocation"] = {"uri": pathlib.PurePath(where.file).as_posix()}
+        place["region"] = {"startLine": max(1, where.line), "startColumn": max(1, where.column)}
+    text = f"{problem.path}: {problem.what}" if problem.path else problem.what
+    return {
+        "ruleId": (problem.rule.name if problem.rule else "") or problem.validator or case.rule,
+        "level": "note" if problem.info else "warning" if problem.warning else "error",
+        "message": {"text": f"{text}\n{problem.hint}" if problem.hint else text},
+        "locations": [{"physicalLocation": place}],
+    }

@@ -1,0 +1,93 @@
+"""`policy explain`: each rule, whether it is for a job, and why; and the days of a rule."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import pathlib
+
+import pytest
+
+from clusterjobs.sites import folders
+
+POLICY = """\
+rules:
+- {name: small, message: m, when: {queues: [p*]}, limits: {nodes: 8}}
+- {name: students, message: ask us, when: {groups: [students]}, limits: {nodes: 1}}
+- {name: account, message: m, unless: {frameworks: [command]}, require: [sbatch.account]}
+- {name: dated, message: m, from: 2027-01-10, until: 2027-01-31, limits: {nodes: 1}}
+- {name: kept, message: m, limits: {nodes: 2}}
+"""
+SPEC = "name: a\ncluster: p4d-a100\nframework: command\ncommand: ./run\nnodes: 2\n"
+
+
+@pytest.fixture
+def spec(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (folder / "site").mkdir()
+    (folder / "site/policy.yaml").write_text(POLICY)
+    (folder / "exp.yaml").write_text(SPEC)
+    monkeypatch.setenv("CLUSTERJOBS_SITE", "site")
+    on(monkeypatch, 9)
+    return "exp.yaml"
+
+
+def on(monkeypatch: pytest.MonkeyPatch, day: int) -> None:
+    date = datetime.date(2027, 1, day)
+    for module in (folders, __import__("clusterjobs.admin.policy_command", fromlist=["x"])):
+        monkeypatch.setattr(module, "today", lambda: date)
+
+
+def explained(clusterjobs, spec: str, *options: str) -> tuple[int, dict[str, tuple[str, str]]]:
+    outcome = clusterjobs("policy", "explain", spec, "--json", *options)
+    rows = json.loads(outcome.out)
+    return outcome.code, {row["name"]: (row["state"], row["why"]) for row in rows}
+
+
+def test_each_rule_has_its_state_and_the_reason(clusterjobs, spec: str) -> None:
+    assert explained(clusterjobs, spec, "--group", "students") == (
+        1,
+        {
+            "small": ("not for this job", "queues: train does not fit p*"),
+            "students": ("broken", "nodes: 2 is more than 1"),
+            "account": ("not for this job", "unless frameworks: command fits command"),
+            "dated": ("not in force", "today is 2027-01-09"),
+            "kept": ("kept", ""),
+        },
+    )
+    code, others = explained(clusterjobs, spec, "--group", "staff")
+    assert (code, others["students"]) == (
+        0,
+        ("not for this job", "groups: staff does not fit students"),
+    )
+    text = clusterjobs("policy", "explain", spec, "--group", "staff").out
+    assert "at most 8 nodes" in text
+
+
+@pytest.mark.parametrize(("day", "refused"), [(9, False), (10, True), (31, True)])
+def test_a_rule_is_checked_on_its_days_alone(
+    day: int, refused: bool, clusterjobs, spec: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on(monkeypatch, day)
+    assert clusterjobs("plan", spec).code == int(refused)
+    assert (explained(clusterjobs, spec)[1]["dated"][0] == "broken") == refused
+    exported = clusterjobs("policy", "export", "--slurm")
+    assert ("node=1" in exported.out) == refused
+    assert "dated is in force from 2027-01-10 until 2027-01-31: export again" in exported.err
+
+
+@pytest.mark.parametrize(
+    ("days", "said"),
+    [
+        ("from: tomorrow", "'tomorrow' is not a day"),
+        ("until: 2027-02-30", "'2027-02-30' is not a day"),
+        ("from: 2027-02-02, until: 2027-02-01", "hint: 2027-02-01 is before 2027-02-02"),
+    ],
+)
+def test_wrong_days_are_refused(
+    days: str, said: str, clusterjobs, spec: str, folder: pathlib.Path
+) -> None:
+    rule = f"rules:\n- {{name: a, message: m, {days}, limits: {{nodes: 1}}}}\n"
+    (folder / "site/policy.yaml").write_text(rule)
+    outcome = clusterjobs("policy", "list")
+    assert outcome.code == 1
+    assert said in outcome.err
