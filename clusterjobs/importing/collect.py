@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from clusterjobs.errors import InputError, Location, Problem, in_order, one_problem
-from clusterjobs.importing.nodes import Node, Partition, Seen, node_of, partition_of
+from clusterjobs.importing.nodes import Node, Partition, Seen, add_nodes, node_of, partition_of
 from clusterjobs.importing.probe import exported_folders, is_mounts, shared_folders
 from clusterjobs.importing.records import Line, Record, Text, conf_lines, scontrol_records
 from clusterjobs.importing.slurm_conf import (
@@ -186,9 +186,11 @@ def _read_scontrol(text: Text, seen: Seen) -> None:
             _add_node(node_of(record), record, seen)
         except InputError as error:
             problems += error.problems
+    total = 0
     for record in scontrol_records(text, "partitionname"):
         try:
             partition = partition_of(record)
+            total = add_nodes(total, partition, record)
             seen.partitions[partition.name] = partition
         except InputError as error:
             problems += error.problems

@@ -229,6 +229,18 @@ def is_exclusive(record: Record) -> bool:
     return shared.startswith("EXCLUSIVE") or (record.get("Exclusive") or "").upper() == "NODE"
 
 
+_MOST_IN_PARTITIONS = 2_000_000  # a node counts once in each of its partitions
+
+
+def add_nodes(total: int, partition: Partition, record: Record) -> int:
+    """The number of nodes with those of one more partition. Raises InputError if too large."""
+    total += len(partition.nodes or ())
+    if total > _MOST_IN_PARTITIONS:
+        what = f"the partitions have more than {_MOST_IN_PARTITIONS:,} nodes together"
+        raise record.problem(what, "is this the right file?")
+    return total
+
+
 def nodes_in(record: Record) -> tuple[str, ...]:
     """The nodes of the key Nodes. Raises InputError for a list that cannot be read."""
     try:

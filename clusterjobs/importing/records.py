@@ -153,6 +153,7 @@ def conf_record(line: Line) -> Record:
 
 
 MAX_NODES = 200_000
+MAX_NAME_BYTES = 255  # a node has a host name
 _PART = re.compile(r"\[([^\[\]]*)\]|([^\[\]]+)")
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?", re.ASCII)
 
@@ -173,23 +174,31 @@ def expand(text: str) -> list[str]:
 
 def _split(text: str) -> list[str]:
     """The parts between commas that are not in brackets."""
-    parts, depth = [""], 0
-    for character in text:
+    parts, depth, start = [], 0, 0
+    for at, character in enumerate(text):
         depth += (character == "[") - (character == "]")
         if depth not in (0, 1):
             break
         if character == "," and not depth:
-            parts.append("")
-        else:
-            parts[-1] += character
+            parts.append(text[start:at])
+            start = at + 1
+    parts.append(text[start:])
     if depth:
         raise HostlistError("a bracket is not closed" if depth == 1 else "brackets do not fit")
     return [part.strip() for part in parts if part.strip()]
 
 
 def _names(text: str) -> Iterator[str]:
-    found = _PART.finditer(text)
-    parts = [[one[2]] if one[2] is not None else _numbers(one[1]) for one in found]
+    parts: list[list[str]] = []
+    number = length = 0
+    for one in _PART.finditer(text):
+        parts.append([one[2]] if one[2] is not None else _numbers(one[1]))
+        number = max(number, 1) * len(parts[-1])
+        length += min(map(len, parts[-1]), default=0)
+        if length > MAX_NAME_BYTES:
+            raise HostlistError(f"a name of more than {MAX_NAME_BYTES} characters: {text[:40]}...")
+        if number > MAX_NODES:
+            raise HostlistError(f"more than {MAX_NODES:,} nodes")
     return map("".join, itertools.product(*parts))
 
 

@@ -18,6 +18,7 @@ from clusterjobs.importing.nodes import (
     Node,
     Partition,
     Seen,
+    add_nodes,
     split_list,
     states_of,
 )
@@ -104,10 +105,14 @@ class ConfReader:
 
     def partitions(self) -> dict[str, Partition]:
         """The partitions, once all nodes and node sets are known."""
-        return {
-            name: dataclasses.replace(one, nodes=self._nodes_of(record, record.get("Nodes") or ""))
-            for name, (record, one) in self._partitions.items()
-        }
+        found: dict[str, Partition] = {}
+        total = 0
+        for name, (record, one) in self._partitions.items():
+            found[name] = dataclasses.replace(
+                one, nodes=self._nodes_of(record, record.get("Nodes") or "")
+            )
+            total = add_nodes(total, found[name], record)
+        return found
 
     def _nodes_of(self, record: Record, text: str, depth: int = 0) -> tuple[str, ...]:
         found: dict[str, None] = {}

@@ -157,17 +157,29 @@ _LACKS = {
 }
 
 
-_MAX_BYTES = 1 << 28  # scontrol show node needs about 1 KiB a node
+_MAX_BYTES = 1 << 26  # scontrol show node needs about 1 KiB a node
+_MAX_LINES, _MAX_LINE = 1_000_000, 1 << 20
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def _read(path: pathlib.Path) -> str:
     """The text of a file. A reason or a comment may be in any encoding: Slurm does not care."""
-    data = read_bytes(path, _MAX_BYTES)
+    data, name = read_bytes(path, _MAX_BYTES + 1), shown_name(path)
+    if len(data) > _MAX_BYTES:
+        raise one_problem(
+            f"the file has more than {_MAX_BYTES:,} bytes", Location(name, 1, 1), hint=WANTED
+        )
     text = data.decode("utf-16" if data.startswith(_UTF_16) else "utf-8-sig", errors="replace")
     if "\0" in text:
         what = "the file is binary, and not text that Slurm has printed"
-        raise one_problem(what, Location(shown_name(path), 1, 1), hint=WANTED)
+        raise one_problem(what, Location(name, 1, 1), hint=WANTED)
+    lines = text.split("\n", _MAX_LINES)
+    if len(lines) > _MAX_LINES:
+        what = f"more than {_MAX_LINES:,} lines"
+        raise one_problem(what, Location(name, _MAX_LINES + 1, 1), hint=WANTED)
+    if number := next((at for at, line in enumerate(lines, 1) if len(line) > _MAX_LINE), 0):
+        what = f"a line of more than {_MAX_LINE:,} characters"
+        raise one_problem(what, Location(name, number, 1), hint=WANTED)
     return text
 
 

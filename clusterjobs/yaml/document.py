@@ -80,6 +80,8 @@ Path = tuple[str | int, ...]
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 60
 MAX_VALUES = 200_000  # after aliases are expanded; specs have about a hundred
+MAX_ITEMS = 10_000  # of one list or mapping: as many as a sweep has points
+_MAX_CHARACTERS = 4 * MAX_BYTES  # after aliases are expanded
 _TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
 _WRONG_FILE = "is this the right file?"
 _MAX_DIGITS = 4000  # Python refuses to read longer whole numbers
@@ -256,7 +258,7 @@ class _Reader:
     def __init__(self, document: Document) -> None:
         self.document = document
         self.problems: list[Problem] = []
-        self.values = 0
+        self.values = self.characters = 0
 
     def read(self, node: Node, depth: int) -> Any:
         self.values += 1
@@ -264,7 +266,13 @@ class _Reader:
             self._stop(f"more than {MAX_VALUES:,} values once aliases are expanded", node)
         kind = self._kind(node)
         if type(node) is ScalarNode:
+            self.characters += len(node.value)
+            if self.characters > _MAX_CHARACTERS:
+                most = f"{_MAX_CHARACTERS:,} characters"
+                self._stop(f"more than {most} once aliases are expanded", node)
             return self._scalar(node, kind)
+        if len(node.value) > MAX_ITEMS:
+            self._stop(f"more than {MAX_ITEMS:,} items", node)
         if depth > MAX_DEPTH:  # an alias contains itself
             self._stop(_TOO_DEEP, node)
         value: Any

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import pathlib
+import time
+from collections.abc import Callable
+
 import pytest
 
+from clusterjobs.cli import main
 from clusterjobs.console import show_problems
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.frameworks import option_models
@@ -65,3 +70,52 @@ def test_of_many_problems_the_first_hundred_are_shown_and_errors_before_warnings
     assert shown[:3] == ["error a", "error b", "warning: warning 0"]
     assert shown[-1] == "2 problems; the first 100 of 102 messages are shown"
     assert len(shown) == 101
+
+
+def many(line: str, count: int) -> str:
+    return "".join(line.format(number) for number in range(count))
+
+
+SPECS: dict[str, tuple[Callable[[], str], str]] = {
+    "60,000 variables": (lambda: f"{BASE}env:\n" + many("  V{}: a\n", 60_000), "10,000 items"),
+    "60,000 unknown keys": (lambda: BASE + many("k{}: 1\n", 60_000), "10,000 items"),
+    "190,000 arguments": (lambda: BASE.replace("./run", "x," * 190_000), "10,000 items"),
+    "aliases of a long text": (
+        lambda: f"{BASE}args:\n  a: &a {'y' * 100_000}\n" + many("  b{}: *a\n", 5_000),
+        "4,194,304 characters once aliases are expanded",
+    ),
+}
+CONF = "ClusterName=a\nNodeName={} CPUs=4\nPartitionName=p Nodes=ALL\n"
+IMPORTS: dict[str, tuple[Callable[[], str], str]] = {
+    "a line of 50 MB": (lambda: CONF.format("x" * 50_000_000), "a line of more than 1,048,576"),
+    "5,000 groups": (lambda: CONF.format("n" + "[1-2]" * 5_000), "more than 200,000 nodes"),
+    "5,000 groups of one": (lambda: CONF.format("n" + "[1]" * 5_000), "more than 255 characters"),
+    "groups of many": (lambda: CONF.format("n[1-99999]" * 5_000), "more than 200,000 nodes"),
+    "12,000,000 lines": (lambda: CONF.format("n1") + "\\\n" * 12_000_000, "1,000,000 lines"),
+    "a file of 70 MB": (lambda: CONF.format("n1") + "# comment\n" * 7_000_000, "67,108,864 bytes"),
+    "20,000 partitions of all nodes": (
+        lambda: CONF.format("n[1-1000]") + many("PartitionName=p{} Nodes=ALL\n", 20_000),
+        "the partitions have more than 2,000,000 nodes together",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [*SPECS, *IMPORTS])
+def test_a_huge_input_is_refused_in_seconds(
+    name: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make, wanted = {**SPECS, **IMPORTS}[name]
+    file = tmp_path / "input"
+    file.write_text(make())
+    command = ["render"] if name in SPECS else ["clusters", "import", "--from-files"]
+    started = time.process_time()
+    assert main.run([*command, str(file)]) == 1
+    assert time.process_time() - started < 10  # most of it is the start; it was minutes
+    assert wanted in capsys.readouterr().err
+
+
+def test_as_many_values_as_a_spec_may_have_take_seconds() -> None:
+    started = time.process_time()
+    command = BASE.replace("./run", "x," * 10_000)
+    load_spec(command + "env:\n" + many("  V{}: a\n", 10_000), "exp.yaml", option_models())
+    assert time.process_time() - started < 10

@@ -294,10 +294,14 @@ _SHELL = re.compile(r"(?:.*/)?(?:ba|da|k|z)?sh")
 _CODE_FOLLOWS = re.compile(r"-[a-z]*c")
 
 
-def _is_code(before: tuple[Value, ...]) -> bool:
-    """Whether the word after these is code of a shell, which expands the variables in it."""
-    has_shell = any(_SHELL.fullmatch(show(word)) for word in before)
-    return has_shell and _CODE_FOLLOWS.fullmatch(show(before[-1])) is not None
+def _without_code(command: tuple[Value, ...]) -> Iterator[Value]:
+    """The arguments that are no code of a shell, which expands the variables in it."""
+    has_shell = code_follows = False
+    for argument in command:
+        if not code_follows:
+            yield argument
+        has_shell = has_shell or bool(_SHELL.fullmatch(show(argument)))
+        code_follows = has_shell and bool(_CODE_FOLLOWS.fullmatch(show(argument)))
 
 
 def _arguments(spec: Experiment) -> Iterator[tuple[Path, Value]]:
@@ -306,9 +310,7 @@ def _arguments(spec: Experiment) -> Iterator[tuple[Path, Value]]:
         texts = value if isinstance(value, tuple) else (value,)
         yield from ((("args", key), text) for text in texts if isinstance(text, (str, Text)))
     for path, command in _commands(spec):
-        for number, argument in enumerate(command):
-            if not _is_code(command[:number]):
-                yield path, argument
+        yield from ((path, argument) for argument in _without_code(command))
     for name, value in spec.env.items():  # what is not expanded there has been refused
         if found := _BACKTICKS.search(show(text_of(value))):
             yield ("env", name), found[0]

@@ -172,10 +172,9 @@ def _variables(context: Context, further: tuple[Variable, ...]) -> Iterator[Vari
         if container.runtime == "pyxis" and has_nvidia:
             derived += _NVIDIA
     yield from (one for one in derived if not one.append and one.name not in own)
+    of_ranks = forced_for_ranks(own)
     for name, value in own.items():
-        if is_of_the_node(value) or name in forced_for_ranks(
-            own
-        ):  # set by the command of the ranks
+        if is_of_the_node(value) or name in of_ranks:  # set by the command of the ranks
             continue
         if isinstance(value, SiteValue):
             own_value = expanding(value.value, may_be_unset=True)
