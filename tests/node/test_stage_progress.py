@@ -97,15 +97,22 @@ def test_a_line_of_the_journal_that_was_cut_off_costs_that_line(tmp_path, module
 
 
 def test_an_object_on_its_way_counts_by_its_bytes(tmp_path, modules) -> None:
-    """A large one that seems to stand still would be given up; s5cmd makes it as long as it is."""
-    from stage_download import allocated
+    """As aws keeps it beside its place; a large one that seems to stand still would be given up."""
+    from stage_download import _scan_target
 
-    with (tmp_path / "large").open("wb") as file:
-        file.truncate(1 << 20)
-        file.write(b"1" * (256 << 10))
-        file.flush()
-        os.fsync(file.fileno())
-    assert 256 << 10 <= allocated(str(tmp_path)) < 1 << 20
+    one = str(tmp_path / "archive")
+    pathlib.Path(one + ".1a2B3c4D").write_bytes(b"1234")
+    (tmp_path / "journal").write_bytes(b"not of it")
+    assert _scan_target({"": [10, ""]}, one) == (4, [])
+    pathlib.Path(one + ".1a2B3c4D").unlink()
+    pathlib.Path(one).write_bytes(b"1234567890")
+    assert _scan_target({"": [10, ""]}, one) == (10, [""])
+    folder = tmp_path / "copy" / "deep"
+    folder.mkdir(parents=True)
+    (folder / "whole").write_bytes(b"12")
+    (folder / "part").write_bytes(b"1")
+    wanted = {"deep/whole": [2, ""], "deep/part": [2, ""], "deep/none": [0, ""]}
+    assert _scan_target(wanted, str(tmp_path / "copy")) == (3, ["deep/whole"])
 
 
 def test_an_archive_that_had_come_is_not_fetched_again(tmp_path, staged, mark) -> None:

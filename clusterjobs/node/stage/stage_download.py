@@ -6,10 +6,9 @@ import json
 import os
 import re
 import shlex
-import stat
 import subprocess
 import time
-from typing import IO, Dict, Iterator, List
+from typing import Dict, Iterator, List, Optional, Set, Tuple
 
 from stage_bucket import Bucket, Objects, error_text
 from stage_list import path_of
@@ -25,117 +24,120 @@ _MIN_OBJECTS_PER_TOOL = 32  # fewer are not worth another process
 _REQUEST_COST = 1 << 20  # of one object, in bytes that take about as long
 
 
-def download(
-    bucket: Bucket, paths: StagePaths, wanted: Objects, to: str, progress: Progress, lock: Lock
-) -> str:
-    """Fetch objects until the tools have ended. Returns the last line of their errors.
+class Download:
+    """The running tools. Under its own name, below `to`, an object is always complete.
 
-    Under its own name, below `to`, an object is always complete: aws writes to a temporary name.
-    s5cmd writes to the final one, so it gets another folder, and what it reports is moved.
+    aws writes to a temporary name until an object is complete. s5cmd writes to the final name, so
+    it gets another folder, and an object is moved when s5cmd reports it as complete.
     """
-    partial, errors = paths.beside("partial"), paths.beside("tool.log")
-    remove(partial)
-    commands = list(
-        _commands_of_s5cmd(bucket, wanted, partial, paths.beside("commands"))
-        if bucket.s5cmd
-        else _commands_of_aws(bucket, wanted, to)
-    )
-    with open(errors, "wb") as log, open(paths.beside("tool.out"), "wb") as output:
-        tools = [
-            subprocess.Popen(
-                command,
-                stdout=output,
-                stderr=log,
-                env=tool_environment(),
-                start_new_session=True,
-                pass_fds=[lock.descriptor()],
-            )
-            for command in commands
-        ]
-    try:
-        with open(paths.beside("tool.out"), "rb") as output:
-            _wait(tools, output, paths, wanted, to, progress, lock)
-    finally:
-        for tool in tools:
-            kill_tool(tool)
-        remove(partial)
-    with open(errors, encoding="utf-8", errors="replace") as file:
-        lines = [line.strip() for line in file if line.strip()]
-    return ": " + printable(error_text(lines[-1])) if lines else ""
 
+    def __init__(
+        self,
+        bucket: Bucket,
+        paths: StagePaths,
+        wanted: Objects,
+        to: str,
+        progress: Progress,
+        lock: Lock,
+    ) -> None:
+        self._bucket, self._wanted, self._to = bucket, wanted, to
+        self._progress, self._lock = progress, lock
+        self._partial, self._log = paths.beside("partial"), paths.beside("tool.log")
+        self._finished: Set[str] = set()
+        self._last_bytes = progress.bytes
+        self._last_change, self._next_scan = time.monotonic(), 0.0
+        remove(self._partial)
+        by_s5cmd = self._commands_of_s5cmd(paths.beside("commands"))
+        commands = list(by_s5cmd if bucket.s5cmd else self._commands_of_aws())
+        with open(self._log, "wb") as log, open(paths.beside("tool.out"), "wb") as output:
+            self._tools = [
+                subprocess.Popen(
+                    command,
+                    stdout=output,
+                    stderr=log,
+                    env=tool_environment(),
+                    start_new_session=True,
+                    pass_fds=[lock.descriptor()],
+                )
+                for command in commands
+            ]
+        self._output = open(paths.beside("tool.out"), "rb")  # noqa: SIM115 - closed by `stop`
+        self._rest = b""
 
-def _wait(
-    tools: List[subprocess.Popen[bytes]],
-    output: IO[bytes],
-    paths: StagePaths,
-    wanted: Objects,
-    to: str,
-    progress: Progress,
-    lock: Lock,
-) -> None:
-    """Until the tools have ended, or are stuck."""
-    start = progress.bytes - allocated(paths.folder)
-    last_change, next_look, complete, is_over, rest = time.monotonic(), 0.0, 0, False, b""
-    while not is_over:
-        is_over = all(tool.poll() is not None for tool in tools)
-        *lines, rest = (rest + output.read()).split(b"\n")
-        for line in lines:
-            _move_reported(line, paths.beside("partial"), to)
+    def finished(self) -> Optional[List[str]]:
+        """The objects completed since the last call; None if all tools have ended."""
+        is_over = all(tool.poll() is not None for tool in self._tools)
         now = time.monotonic()
-        if is_over or now >= next_look:
-            before = progress.bytes, complete
-            progress.bytes = start + allocated(paths.folder)
-            complete = sum(size_of(path_of(to, name)) == row[0] for name, row in wanted.items())
-            if complete > before[1]:
-                lock.report_progress()
-            if (progress.bytes, complete) != before:
-                last_change = now
-            is_over |= now - last_change > STALL_SECONDS
-            next_look = now + max(0.2, 20 * (time.monotonic() - now))
-        progress.tick()
-        time.sleep(0.0 if is_over else 0.05)
+        names = self._moved_from_s5cmd() if self._bucket.s5cmd else []
+        if is_over or now >= self._next_scan:
+            self._progress.bytes, found = _scan_target(self._wanted, self._to)
+            self._progress.bytes += _allocated(self._partial)
+            if not self._bucket.s5cmd:
+                names = [name for name in found if name not in self._finished]
+            self._next_scan = now + max(0.2, 20 * (time.monotonic() - now))
+            if self._progress.bytes != self._last_bytes:
+                self._last_bytes, self._last_change = self._progress.bytes, now
+            elif now - self._last_change > STALL_SECONDS:
+                is_over = True  # the tools are stuck: the caller stops them
+        self._finished.update(names)
+        if names:
+            self._lock.report_progress()
+        return None if is_over and not names else names
 
+    def stop(self) -> str:
+        """Kill the tools, and return the last line of their errors."""
+        for tool in self._tools:
+            kill_tool(tool)
+        self._output.close()
+        remove(self._partial)
+        with open(self._log, encoding="utf-8", errors="replace") as file:
+            lines = [line.strip() for line in file if line.strip()]
+        return ": " + printable(error_text(lines[-1])) if lines else ""
 
-def _move_reported(line: bytes, partial: str, to: str) -> None:
-    """What s5cmd says of a complete object; aws says nothing."""
-    try:
-        done = json.loads(line)
-    except ValueError:
-        return
-    if isinstance(done, dict) and done.get("success"):
-        path = done["destination"]
-        os.replace(path, path_of(to, path[len(partial) + 1 :]))
+    # -------------------------------------------------------------- s5cmd
 
+    def _commands_of_s5cmd(self, path: str) -> Iterator[List[str]]:
+        """One command with a list of exact names, and one for each name with a line break."""
+        with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+            for name in self._wanted:
+                copy = ["cp", "--raw", self._bucket.key_of(name), path_of(self._partial, name)]
+                if "\n" in name or "\r" in name:
+                    yield [*self._bucket.s5cmd, "--json", *copy]
+                else:
+                    file.write(" ".join(map(shlex.quote, copy)) + "\n")
+        yield [*self._bucket.s5cmd, "--json", "run", path]
 
-def _commands_of_s5cmd(
-    bucket: Bucket, wanted: Objects, partial: str, path: str
-) -> Iterator[List[str]]:
-    """One command with a list of exact names, and one for each name with a line break."""
-    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
-        for name in wanted:
-            copy = ["cp", "--raw", bucket.key_of(name), path_of(partial, name)]
-            if "\n" in name or "\r" in name:
-                yield [*bucket.s5cmd, "--json", *copy]
-            else:
-                file.write(" ".join(map(shlex.quote, copy)) + "\n")
-    yield [*bucket.s5cmd, "--json", "run", path]
+    def _moved_from_s5cmd(self) -> List[str]:
+        names: List[str] = []
+        *lines, self._rest = (self._rest + self._output.read()).split(b"\n")
+        for line in lines:
+            try:
+                done = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(done, dict) and done.get("success"):
+                names.append(done["destination"][len(self._partial) + 1 :])
+                os.replace(done["destination"], path_of(self._to, names[-1]))
+        return names
 
+    # -------------------------------------------------------------- aws
 
-def _commands_of_aws(bucket: Bucket, wanted: Objects, to: str) -> Iterator[List[str]]:
-    """Several commands with a part of the names each, because one aws uses one core."""
-    if bucket.is_single_object:
-        yield [*bucket.aws, "s3", "cp", "--only-show-errors", bucket.source, to]
-        return
-    count = max(1, min(worker_count(), _MAX_TOOLS, len(wanted) // _MIN_OBJECTS_PER_TOOL))
-    if len(wanted) < bucket.count and len(wanted) <= _MAX_NAMES:
-        exact = [_literal(name) for name in sorted(wanted)]
-        parts = [exact[number::count] for number in range(count)]
-    else:
-        costs = {name: row[0] + _REQUEST_COST for name, row in wanted.items()}
-        parts = patterns_of(costs, count)
-    sync = [*bucket.aws, "s3", "sync", "--only-show-errors", bucket.source, to]
-    for part in parts:
-        yield [*sync, "--exclude", "*", *(w for one in part for w in ("--include", one))]
+    def _commands_of_aws(self) -> Iterator[List[str]]:
+        """Several commands with a part of the names each, because one aws uses one core."""
+        bucket, wanted = self._bucket, self._wanted
+        if bucket.is_single_object:
+            yield [*bucket.aws, "s3", "cp", "--only-show-errors", bucket.source, self._to]
+            return
+        count = max(1, min(worker_count(), _MAX_TOOLS, len(wanted) // _MIN_OBJECTS_PER_TOOL))
+        if len(wanted) < bucket.count and len(wanted) <= _MAX_NAMES:
+            exact = [_literal(name) for name in sorted(wanted)]
+            parts = [exact[number::count] for number in range(count)]
+        else:
+            costs = {name: row[0] + _REQUEST_COST for name, row in wanted.items()}
+            parts = patterns_of(costs, count)
+        sync = [*bucket.aws, "s3", "sync", "--only-show-errors", bucket.source, self._to]
+        for part in parts:
+            yield [*sync, "--exclude", "*", *(w for one in part for w in ("--include", one))]
 
 
 def patterns_of(weights: Dict[str, int], parts: int) -> List[List[str]]:
@@ -167,22 +169,33 @@ def _literal(text: str) -> str:
     return re.sub(r"([*?[])", r"[\1]", text)
 
 
-def size_of(path: str) -> int:
-    """The size of a file; -1 if there is none."""
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return -1
-    return status.st_size if stat.S_ISREG(status.st_mode) else -1
+def _scan_target(wanted: Objects, to: str) -> Tuple[int, List[str]]:
+    """The bytes of all objects, partial ones included, and the names of the complete ones.
+
+    aws writes a partial object to a name such as NAME.1a2B3c4D.
+    """
+    total = 0
+    whole: List[str] = []
+    for folder, _, names in os.walk(os.path.dirname(to)):
+        for path in (os.path.join(folder, name) for name in names):
+            if path.startswith(to):
+                try:
+                    size = os.lstat(path).st_size
+                except FileNotFoundError:  # the tool has just renamed it
+                    continue
+                total += size
+                if wanted.get(path[len(to) + 1 :], [-1])[0] == size:
+                    whole.append(path[len(to) + 1 :])
+    return total, whole
 
 
-def allocated(folder: str) -> int:
-    """The bytes below a folder on the disk: s5cmd creates a file with its final size."""
+def _allocated(folder: str) -> int:
+    """The bytes below a folder: s5cmd creates a file with its final size."""
     total = 0
     for parent, _, names in os.walk(folder):
         for name in names:
             try:
                 total += os.lstat(os.path.join(parent, name)).st_blocks * 512
-            except FileNotFoundError:  # the tool has just renamed it
+            except FileNotFoundError:
                 continue
     return total

@@ -10,7 +10,7 @@ import marshal
 import os
 import select
 import signal
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from stage_log import SourceError, StageError
 
@@ -28,12 +28,13 @@ def run_parallel(
     tasks: Iterable[Any],
     on_result: Callable[[Any, Any], Iterable[Any]],
     on_tick: Callable[[], None] = lambda: None,
+    more_tasks: Optional[Callable[[], Optional[Iterable[Any]]]] = None,
 ) -> None:
     """Call `work(task)` for all tasks in forked processes. Raises StageError: the first error.
 
     `on_result` gets each task and its result, and returns further tasks. `on_tick` is called about
-    once a second. The processes inherit the open files, so a lock is held until the last of them
-    has ended.
+    once a second. `more_tasks`, polled many times a second, returns new tasks, and None at their
+    end. The processes inherit the open files, so a lock is held until the last of them has ended.
     """
     waiting = list(tasks)[::-1]
     workers: Dict[int, Worker] = {}  # by the descriptor of their results
@@ -41,15 +42,18 @@ def run_parallel(
     poll = select.poll()
     try:
         while True:
+            more = more_tasks() if more_tasks else None
+            waiting.extend(more or ())
+            more_tasks = None if more is None else more_tasks
             while waiting and (idle or len(workers) < worker_count()):
                 if not idle:
                     idle.append(Worker(work, is_first=not workers))
                     workers[idle[0].results.fileno()] = idle[0]
                     poll.register(idle[0].results, select.POLLIN)
                 idle.pop().send(waiting.pop())
-            if len(idle) == len(workers):
+            if len(idle) == len(workers) and not more_tasks:
                 return
-            for descriptor, _ in poll.poll(1000):
+            for descriptor, _ in poll.poll(20 if more_tasks else 1000):
                 one = workers[descriptor]
                 waiting.extend(on_result(*one.result()))
                 idle.append(one)

@@ -8,21 +8,23 @@ size. With KMS an ETag is no checksum; S3 is asked for that, too, if one does no
 from __future__ import annotations
 
 import os
+import stat
 import time
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from stage_bucket import ROUNDS, Bucket, Objects, is_refusal
 from stage_commit import TargetFiles, unchanged_files
 from stage_copy import make_folders, progress_of, read_checksums
-from stage_download import download, size_of
+from stage_download import Download
 from stage_etag import BAD, GOOD, PART_SIZES, UNKNOWN, check_etag, part_count, possible_part_sizes
 from stage_list import EMPTY, Listing, path_of
 from stage_lock import Lock
 from stage_log import Progress, SourceError, StageError, log, plural, printable
-from stage_pool import batches, run_parallel
+from stage_pool import run_parallel
 from stage_record import Checksums, StagedCopy, StagePaths, remove
 from stage_space import check_space
 
+_BATCH_BYTES, _BATCH_NAMES = 8 << 20, 64  # in one task
 _ODD_PARTS = (
     " for each round part size, so it is damaged, or was uploaded in parts of an odd size: install "
     "aws on the nodes, which can ask S3 for the size, or upload the object again"
@@ -108,15 +110,19 @@ def _fetch(bucket: Bucket, paths: StagePaths, wanted: Objects, to: str, lock: Lo
     left, error = wanted, ""
     for number in range(ROUNDS + 1):
         _remove_leftovers(to, wanted)
-        missing = {n: row for n, row in left.items() if size_of(path_of(to, n)) != row[0]}
+        existing = [name for name, (size, _) in left.items() if _size(path_of(to, name)) == size]
+        missing = {name: left[name] for name in left.keys() - set(existing)}
         # One round more than downloads: the first may only verify what an earlier attempt fetched.
         if missing and number == ROUNDS:
             break
-        if missing:
-            error = download(bucket, paths, missing, to, progress, lock)
+        download = Download(bucket, paths, missing, to, progress, lock) if missing else None
         verifier = ObjectVerifier(bucket, to, left, progress)
+        try:
+            verifier.run(existing, download.finished if download else None)
+        finally:
+            error = download.stop() if download else error
         bad = verifier.find_bad()
-        arrived = {name: crcs for name, (_, crcs) in verifier.found.items()}
+        arrived = {name: row[1] for name, row in verifier.found.items()}
         checksums.update((name, crcs) for name, crcs in arrived.items() if name not in bad)
         if not bad:
             return checksums
@@ -149,24 +155,37 @@ def _remove_leftovers(copy: str, wanted: Objects) -> None:
 
 
 class ObjectVerifier:
-    """Compares the objects of `wanted` below `to` with the listing."""
+    """Verifies the objects of `wanted` below `to`, while others are downloaded."""
 
     def __init__(self, bucket: Bucket, to: str, wanted: Objects, progress: Progress) -> None:
         self._bucket, self._to, self._wanted, self._progress = bucket, to, wanted, progress
-        # Of each object of the listed size: the verdict, and checksums.
-        self.found: Dict[str, Tuple[int, List[int]]] = {}
+        # Of each object that has arrived: the verdict, checksums, and the status of the file.
+        self.found: Dict[str, Tuple[int, List[int], Tuple[int, ...]]] = {}
+
+    def run(
+        self, existing: Sequence[str], finished: Optional[Callable[[], Optional[List[str]]]]
+    ) -> None:
+        """Read the existing objects, and those that `finished` returns until it returns None."""
+
+        def more_batches() -> Optional[Iterator[List[str]]]:
+            names = finished() if finished else None
+            return None if names is None else self._batches(names)
+
+        self._read(existing, PART_SIZES, more_batches)
+        # Read files again that have changed since: aws sets the time after the rename.
+        self._read([name for name, row in self.found.items() if row[2] != self._stamp(name)])
 
     def find_bad(self) -> Dict[str, str]:
         """What is wrong with objects, by name."""
         bad: Dict[str, str] = {}
         for name, (wanted, _) in self._wanted.items():
-            size = size_of(path_of(self._to, name))
-            if size < 0:
+            row = self.found.get(name)
+            size = row[2][1] if row else _size(path_of(self._to, name))
+            if size is None:
                 bad[name] = "did not arrive"
-            elif size != wanted:
+            elif not row or size != wanted:
                 bad[name] = "%d of %d bytes" % (size, wanted)
-        self._read([name for name in self._wanted if name not in bad])
-        doubtful = [name for name, row in self.found.items() if row[0] != GOOD]
+        doubtful = [n for n, row in self.found.items() if row[0] != GOOD and n not in bad]
         return {**bad, **self._mismatches(doubtful)}
 
     def _mismatches(self, doubtful: List[str]) -> Dict[str, str]:
@@ -193,24 +212,56 @@ class ObjectVerifier:
                 self._bucket.warn_unverified(name)
         return bad
 
-    def _read(self, names: Sequence[str], sizes: Sequence[int] = PART_SIZES) -> None:
+    def _read(
+        self, names: Iterable[str], sizes: Sequence[int] = PART_SIZES, more_batches: Any = None
+    ) -> None:
         """Read objects. `sizes`: the part sizes to try, all possible ones if there are none."""
-        lengths = [self._wanted[name][0] for name in names]
 
-        def work(batch: Tuple[int, int]) -> List[Any]:
-            return [self._check(name, sizes) for name in names[slice(*batch)]]
+        def work(batch: List[str]) -> List[Any]:
+            return [self._check(name, sizes) for name in batch]
 
-        def on_result(batch: Tuple[int, int], rows: List[Any]) -> Tuple[()]:
-            for name, row in zip(names[slice(*batch)], rows):
+        def on_result(batch: List[str], rows: List[Any]) -> Tuple[()]:
+            for name, row in zip(batch, rows):
                 if row[0] != UNKNOWN or name not in self.found:
                     self.found[name] = row
             return ()
 
-        run_parallel(work, batches(lengths), on_result, self._progress.tick)
+        run_parallel(work, self._batches(names), on_result, self._progress.tick, more_batches)
 
-    def _check(self, name: str, sizes: Sequence[int]) -> Tuple[int, List[int]]:
+    def _batches(self, names: Iterable[str]) -> Iterator[List[str]]:
+        batch: List[str] = []
+        size = 0
+        for name in names:
+            batch.append(name)
+            size += self._wanted[name][0]
+            if size >= _BATCH_BYTES or len(batch) >= _BATCH_NAMES:
+                yield batch
+                batch, size = [], 0
+        if batch:
+            yield batch
+
+    def _check(self, name: str, sizes: Sequence[int]) -> Tuple[int, List[int], Tuple[int, ...]]:
         size, etag = self._wanted[name]
         sizes = sizes or possible_part_sizes(size, etag.partition("-")[2])
         with open(path_of(self._to, name), "rb") as file:
             verdict, crcs = check_etag(file.fileno(), size, etag, sizes)
-            return verdict, crcs
+            return verdict, crcs, _stamp_of(os.fstat(file.fileno()))
+
+    def _stamp(self, name: str) -> Optional[Tuple[int, ...]]:
+        try:
+            return _stamp_of(os.lstat(path_of(self._to, name)))
+        except OSError:
+            return None
+
+
+def _stamp_of(status: os.stat_result) -> Tuple[int, ...]:
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _size(path: str) -> Optional[int]:
+    """The size of a file; None if it does not exist."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
