@@ -34,7 +34,8 @@ FOLDER = ROOT / "tests" / "cases" / "goldens"
 STORED_IN = {  # the others are functions, in functions.sh, and files, in files.txt
     **dict.fromkeys(("title", "directives", "record"), "directives.sh"),
     **dict.fromkeys(
-        ("main", "parameters", "rendezvous", "environment", "secrets", "limits"), "environment.sh"
+        ("main", "parameters", "rendezvous", "environment", "secrets", "limits", "values"),
+        "environment.sh",
     ),
     **dict.fromkeys(("files", "export", "inputs", "stage"), "files.sh"),
     "container": "container.sh",

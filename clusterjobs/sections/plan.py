@@ -132,7 +132,8 @@ class Environment(NamedTuple):
     own lines of bash. `profile`: the fabric's file of bash that sets variables; "" if it has none.
     `site_setup`: lines of bash of the cluster, which run first. `again`: those of
     `variables` that are set once more at the end, because lines of bash or modules may have changed
-    them. `ulimit`: name of a limit -> its value as for bash's `ulimit`.
+    them. `ulimit`: name of a limit -> its value as for bash's `ulimit`. `computed`: names and
+    commands of the spec's `values`; variables that have one are exported by `again` alone.
     """
 
     kept_slurm: tuple[str, ...]
@@ -149,6 +150,7 @@ class Environment(NamedTuple):
     site_setup: tuple[str, ...] = ()
     again: tuple[Variable, ...] = ()
     ulimit: Mapping[str, str] = MappingProxyType({})
+    computed: tuple[tuple[str, tuple[Value, ...]], ...] = ()
 
 
 class Files(NamedTuple):

@@ -12,6 +12,7 @@ from clusterjobs.spec.known_references import (
     DERIVED,
     LATEST,
     check_place,
+    computed_value,
     job_value,
     node_variable,
     point_value,
@@ -123,6 +124,8 @@ class _Values:
             return self._parameter(rest)
         if head == "job":
             return job_value(rest)
+        if head == "values":
+            return computed_value(rest, self._data.get("values"))
         if head in ("point", "sweep"):
             return self._of_sweep(head, rest)
         if head == "env" and not self._is_given(rest, "env"):

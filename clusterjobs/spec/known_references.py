@@ -14,7 +14,12 @@ from clusterjobs.errors import did_you_mean
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import known_keys
 from clusterjobs.spec.references import BadReferenceError
-from clusterjobs.spec.reserved_names import RESERVED_NAMES, USEFUL_NAMES, is_of_the_script
+from clusterjobs.spec.reserved_names import (
+    COMPUTED,
+    RESERVED_NAMES,
+    USEFUL_NAMES,
+    is_of_the_script,
+)
 from clusterjobs.text import DerivedValue, Text, variable, variable_names
 from clusterjobs.yaml.document import Path
 
@@ -142,6 +147,7 @@ def check_place(path: Path, value: Any, way: Callable[[str], list[str]]) -> None
             "the address of a role cannot be used here: this key is read before it is known",
             f"use it in {_list(AFTER_THE_PLAN)}",
         )
+    check_computed(path, value)
     if LATEST in variable_names(value) and key not in ("args", "command"):
         raise BadReferenceError(
             "checkpoints.latest is looked up just before the ranks start",
@@ -153,6 +159,31 @@ def check_place(path: Path, value: Any, way: Callable[[str], list[str]]) -> None
             "it can be used only in the command and env of the ranks",
             f"use it in {_list(OF_THE_RANKS)}; other commands can read $SLURM_NODEID",
         )
+
+
+def check_computed(path: Path, value: Any) -> None:
+    """Refuse `{{ values.NAME }}` in what is read before the commands have printed the values."""
+    if str(path[0]) not in _AFTER_VALUES and any(
+        name.startswith(COMPUTED) for name in variable_names(value)
+    ):
+        raise BadReferenceError(
+            "a value that a command prints is known once the environment is set up",
+            f"use it in {_list(_AFTER_VALUES)}",
+        )
+
+
+def computed_value(name: str, values: Any) -> Text:
+    """The value of `{{ values.<name> }}`. Raises BadReferenceError."""
+    known = [*map(str, values)] if isinstance(values, Mapping) else []
+    if name not in known:
+        add = f"add `values: {{{name}: {{command: [...]}}}}`"
+        raise BadReferenceError(
+            f"there is no value values.{name}", did_you_mean(name, known) if known else add
+        )
+    return variable(COMPUTED + name)
+
+
+_AFTER_VALUES = ("args", "command", "env", "prefix", "before", "after", "sidecars", "roles")
 
 
 def _list(keys: tuple[str, ...]) -> str:

@@ -31,6 +31,7 @@ OF_THE_SCRIPT = frozenset((
 ))
 # fmt: on
 
+COMPUTED = "computed_"  # and the name of one of the spec's `values`
 _READ_BY_SLURM_AND_BASH = ("SLURM", "SBATCH_", "SRUN_", "SQUEUE_", "SCANCEL_", "SCONTROL_", "BASH")
 
 RESERVED_NAMES = {
@@ -75,7 +76,7 @@ USEFUL_NAMES = ("PWD", "UID", "EUID")  # bash sets them too, but to what a user 
 
 def is_of_the_script(name: str) -> bool:
     """Whether the script assigns a variable of this name."""
-    return name in OF_THE_SCRIPT
+    return name in OF_THE_SCRIPT or name.startswith(COMPUTED)
 
 
 def environment_name(value: str) -> str:

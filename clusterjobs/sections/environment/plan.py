@@ -41,6 +41,7 @@ from clusterjobs.spec.keys.environment import (
     command_and_names,
     text_of,
 )
+from clusterjobs.spec.reserved_names import COMPUTED
 from clusterjobs.text import expanding, joined, references, show, variable, variable_names
 
 # ------------------------------------------------------------------ secrets
@@ -99,6 +100,7 @@ def plan(context: Context) -> Environment:
         context.placement.node_type.setup,
         tuple(_again(context, variables)),
         spec.ulimit,
+        tuple((name, one.command) for name, one in spec.values.items()),
     )
 
 
@@ -112,12 +114,13 @@ def _again(context: Context, variables: Iterable[Variable]) -> Iterator[Variable
     Not those that extend their own value, which would be extended twice.
     """
     spec, software = context.spec, context.spec.software
+    yield from filter(_is_computed, variables)
     changes = (software.modules, software.setup, spec.setup, context.placement.node_type.setup)
     if not (any(changes) or software.conda):
         return
     own = [one for one in variables if one.name in spec.env and one.source != _OF_THE_CLUSTER]
     for one in own:
-        if one.name in variable_names(one.value):
+        if one.name in variable_names(one.value) or _is_computed(one):
             continue
         if one.name not in _SEARCH_PATHS:
             yield one
@@ -129,6 +132,10 @@ def _again(context: Context, variables: Iterable[Variable]) -> Iterator[Variable
                 "setup:",
                 warning=True,
             )
+
+
+def _is_computed(one: Variable) -> bool:
+    return any(name.startswith(COMPUTED) for name in variable_names(one.value))
 
 
 def _variables_of_sections(context: Context) -> tuple[Variable, ...]:
@@ -281,7 +288,16 @@ def render(rendering: Rendering) -> dict[str, Any]:
     return {
         "kept_slurm": _alternatives(environment.kept_slurm),
         "unset": _alternatives(environment.unset),
-        "variables": [line for one in environment.variables for line in _export(one)],
+        "variables": [
+            line
+            for one in environment.variables
+            if not (environment.computed and _is_computed(one))
+            for line in _export(one)
+        ],
+        "computed": [
+            {"name": ShellText(name), "command": program_text(command)}
+            for name, command in environment.computed
+        ],
         "again": [line for one in environment.again for line in _export(one)],
         "limits": [_limit(*one) for one in environment.ulimit.items()],
         "has_token": any(TOKEN.parts[0] in references(one.value) for one in environment.variables),

@@ -146,7 +146,7 @@ def _title(placement: Placement, spec: Experiment, launcher: str) -> str:
 def render(rendering: Rendering) -> dict[str, Any]:
     """What the header and the block `job` print."""
     plan, job = rendering.plan, rendering.plan.job
-    runs_children = bool(plan.preflight or plan.staging.data)
+    runs_children = bool(plan.preflight or plan.staging.data or plan.environment.computed)
     settings = (f" --set {shell.quote(item)}" for item in rendering.settings)
     rendered_from = rendering.spec_file + "".join(settings)
     return {

@@ -238,6 +238,27 @@ class Secret(SpecModel):
     ] = None
 
 
+_COMPUTED = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,60}", re.ASCII)
+
+
+def _computed_name(value: str) -> str:
+    if not _COMPUTED.fullmatch(value):
+        raise ValueError("a value's name has letters, digits and _, and starts with a letter")
+    return value
+
+
+ComputedName: TypeAlias = Annotated[str, AfterValidator(_computed_name)]
+
+
+class Computed(SpecModel):
+    """A value that a command prints on the first node, before the ranks start."""
+
+    command: Annotated[
+        commands.Command,
+        Key("a command that prints the value", "[yq, .steps, config.yaml]"),
+    ]
+
+
 def _secrets(value: Any) -> Any:
     """A list of names, or a mapping; a name without a value is like a name in the list."""
     if isinstance(value, dict):
@@ -298,6 +319,16 @@ class EnvironmentKeys:
             belongs_with=("variables",),
             references="ranks",
             instead_of={"export": "env: {NAME: value}"},
+        ),
+    ] = {}
+    values: Annotated[
+        dict[ComputedName, Computed],
+        Key(
+            "values that a command prints when the job runs, for `{{ values.NAME }}`: names, each "
+            "with the key below",
+            "{steps: {command: [python3, count_steps.py]}}",
+            schedules=False,
+            see="#values-that-a-command-prints",
         ),
     ] = {}
     secrets: Annotated[

@@ -2487,3 +2487,21 @@
 #SBATCH --requeue
 
 {"name": "team", "spec": {"file": "spec.yaml", "sha256": "8729eb0de55fda666f195db7286a09015df7b9b2f249bb2e385adf10cd8e800a", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "torchrun", "content": "daaec567d85ae5f1", "origin": "framework=3b9ebe42 script=4f8d10b9", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 8, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 8, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+
+# ======== values-that-commands-print
+# computed: 2 nodes x 8 GPUs (p4d.24xlarge), torchrun started by its own launcher
+
+#SBATCH --job-name=computed
+#SBATCH --partition=train
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=96
+#SBATCH --gpus-per-node=8
+#SBATCH --exclusive
+#SBATCH --mem=0
+#SBATCH --propagate=NONE
+#SBATCH --output=%x-%j.out
+#SBATCH --open-mode=append
+#SBATCH --no-requeue
+
+{"name": "computed", "spec": {"file": "spec.yaml", "sha256": "1a084ecde9fca753c1ff31e1d7fbb291666875e6910b9fce39723adf6d92f4ee", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "torchrun", "content": "a66b910255ba8363", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}

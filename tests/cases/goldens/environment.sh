@@ -1209,3 +1209,34 @@ main() {
   # ---- limits: srun --propagate sets them for the ranks of all nodes ---------------------------
   ulimit -Sl unlimited 2>/dev/null || fail "ulimit: memlock: unlimited is more than this node allows: $(ulimit -Hl)"
   ulimit -Ss 8192 2>/dev/null || fail "ulimit: stack: 8192 is more than this node allows: $(ulimit -Hs)"
+
+# ======== values-that-commands-print
+  # ---- environment ---------------------------------------------------------------------------
+  export OMP_NUM_THREADS=12 # CPUs of one rank; by default every rank uses all
+  export PYTHONUNBUFFERED=1 # log lines appear when they are written
+  export NCCL_DEBUG=WARN # log why a collective failed
+  export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
+  export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
+  export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
+  export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
+  export FI_PROVIDER=efa # plugins before 1.6 do not select it
+  export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
+  export OTHER=1
+  # libfabric and its NCCL plugin, wherever the AMI has them
+  export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
+
+  # The spec's own code (setup) is parsed when it runs, so that an error in it ends the job here.
+  set +u
+  eval "$(cat <<'END'
+ulimit -c 0
+END
+)"
+  set -u
+
+  # ---- values that commands print --------------------------------------------------------------
+  compute_value steps yq .steps 'config file.yaml'; computed_steps=$result
+  compute_value seed bash -c 'echo $RANDOM'; computed_seed=$result
+
+  # The spec's env has the last word.
+  export RUN_SEED="${computed_seed-}"
+  export OTHER=1

@@ -1509,3 +1509,16 @@ make_safe_folder() { # FOLDER [closed]: only root, you and `trust` can exchange 
     END { if (closed && by && !refused) refuse(by, "add files to it") }' ||
     fail "$1 is not safe from other users: name those that you \`trust\` in the spec, or choose a folder of your own"
 }
+
+# ======== values-that-commands-print
+compute_value() { # NAME COMMAND...: what the command prints is $result, the same in all attempts
+  local output=$job_dir/value.$1
+  if (( attempt == 1 )) || [[ ! -e $output ]]; then
+    run_child bash -c 'exec "${@:2}" > "$1"' value "$output.new" "${@:2}"
+    (( child_status == 0 )) || { cat -- "$output.new"; fail "the command of the value $1 ended with exit code $child_status"; }
+    grep -q '[^[:space:]]' "$output.new" || fail "the command of the value $1 printed nothing"
+    (( $(wc -c < "$output.new") < 131000 )) || fail "the command of the value $1 printed more than Linux allows in an argument"
+    mv -f -- "$output.new" "$output"
+  fi
+  result=$(tr -d '\0' < "$output")
+}

@@ -3053,3 +3053,25 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     node "${command[@]}"
   reason=completed
 }
+
+# ======== values-that-commands-print
+  # ---- launch: one torchrun per node starts the node's ranks ---------------------------------
+  command=(
+    train.py
+    --max-steps "$computed_steps"
+    --run "r-$computed_seed"
+  )
+  srun_options=(
+    --nodes=2 --ntasks=2 --ntasks-per-node=1 # as planned, even if sbatch got other options
+    --label # every line says which task wrote it
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
+    --cpu-bind=none # threads may move; data loaders need it
+    --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
+  )
+  run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
+    exec torchrun --nnodes=2 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
+      --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"' \
+    node "${command[@]}"
+  reason=completed
+}
