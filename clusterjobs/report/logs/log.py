@@ -18,6 +18,7 @@ from clusterjobs.report.logs.formats import (
 from clusterjobs.report.logs.formats.deepspeed import Checkpoints
 from clusterjobs.report.logs.formats.job_script import JobScript
 from clusterjobs.report.logs.general.reader import BAR
+from clusterjobs.report.logs.general.table import HEAD
 from clusterjobs.report.logs.lines import Line, LineFinder, RankTimes, clean_lines, frequent_lines
 from clusterjobs.report.logs.records import Event, Log, Window
 from clusterjobs.report.logs.thinning import Thinned
@@ -71,6 +72,8 @@ class LogReader:
         """Read the next block; the line that is cut off at its end waits for its rest."""
         if len(self._start) < _START:
             self._start += block[:_START]
+            if not self._is_chosen and HEAD.search(block[:_START]):
+                self._finder.hints = [b""]  # rows of a table have no names
         for raw in self._finder.lines(block):
             if self._fast and (window := self._fast.read_raw(raw)):
                 self._last = raw

@@ -1,4 +1,4 @@
-"""Logs in the forms of 60 public programs, with known steps, speed and loss: right or unknown.
+"""Logs in the forms of public programs and scripts, with known steps, speed and loss: right or unknown.
 
 Each form is written as its program prints it (the print statement in its repository, or a log in
 its documentation). A number of the report that differs from the truth is a failure; one that is
@@ -425,6 +425,28 @@ FORMS: Mapping[str, Form] = {
     "nested JSON": Form(
         lambda x: f'{{"step": {x}, "metrics": {{"loss": {loss(x)}, "time": {{"data": 0.01}}}}}}\n',
         "steps loss",
+    ),
+    "a CSV table": Form(
+        lambda x: (
+            ("step,loss,step_time_s,tok/s\n" if x == 10 else "")
+            + f"{x},{loss(x):.4f},0.5,{TOKENS:.0f}\n"
+        ),
+        "steps step_seconds tokens_per_second loss",
+    ),
+    "an aligned table": Form(
+        lambda x: (
+            ("   step    loss   sec/it      tok/s\n" if x % 200 == 10 else "")
+            + f"{x:7d} {loss(x):7.4f} {0.5:8.3f} {TOKENS:10,.0f}\n"
+        ),
+        "steps step_seconds tokens_per_second loss",
+    ),
+    "a table with bars": Form(
+        lambda x: (
+            ("| Step |  Train Loss | Val Loss | ms/step |\n|------|------|-----|-----|\n")
+            * (x == 10)
+            + f"| {x:4d} | {loss(x):11.4f} |      nan |   500.0 |\n"
+        ),
+        "steps step_seconds loss",
     ),
     "minutes": Form(
         lambda x: f"step {x} | loss {loss(x):.4f} | elapsed {x * SECONDS / 60:.4f} min\n",

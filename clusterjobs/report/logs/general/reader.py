@@ -25,6 +25,7 @@ from clusterjobs.report.logs.general.names import (
     field_of,
 )
 from clusterjobs.report.logs.general.numbers import Number, numbers_of, value_of
+from clusterjobs.report.logs.general.table import Table, table_of
 from clusterjobs.report.logs.general.templates import Templates
 from clusterjobs.report.logs.records import Event, Quantity, Window
 
@@ -229,6 +230,7 @@ class General:
         self._above: dict[int | None, tuple[int, int]] = {}  # rank -> step, and lines since then
         self._above_is_used = False
         self._lines: Counter[int | None] = Counter()  # of samples
+        self._table: Table | None = None
         self._templates: Templates[Found] = Templates()
 
     @property
@@ -238,7 +240,7 @@ class General:
     def narrow(self, lines: Sequence[str]) -> None:
         """One hint, if all lines that said something have it."""
         common = [hint for hint in self.hints if all(hint in line for line in lines)]
-        if common and lines and not self._above_is_used:
+        if not self._table and common and lines and not self._above_is_used:
             self.hints = (max(common, key=len),)
 
     def read_raw(self, raw: bytes) -> Window | None:
@@ -267,6 +269,10 @@ class General:
 
     def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:
         line = line.lower()
+        if self._table and (row := self._table.named(line)):
+            line = row
+        elif table := table_of(line):
+            self._table, self.hints = table, ("",)  # its rows have no names
         if self._dialect is OWN:
             self._dialect = next((one for one in DIALECTS if one.mark.search(line)), OWN)
         numbers, stamp = numbers_of(line)
