@@ -1,4 +1,4 @@
-"""Logs in the forms of public programs and scripts, with known steps, speed and loss: right or unknown.
+"""Logs in the forms of public programs, with known steps, speed and loss: right or unknown.
 
 Each form is written as its program prints it (the print statement in its repository, or a log in
 its documentation). A number of the report that differs from the truth is a failure; one that is
