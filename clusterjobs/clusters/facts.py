@@ -6,7 +6,7 @@ Data classes only, in Slurm's own terms. None means unknown; 0, "" and () mean t
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from clusterjobs.errors import Location
 
@@ -103,12 +103,20 @@ class BucketAccess(Protocol):
         """What is missing to read or write everything in a bucket; None if nothing is missing."""
 
 
+class DefaultMemory(NamedTuple):
+    """The memory of a job that asks for none, for each CPU, GPU or node: Slurm's DefMemPer*."""
+
+    each: Literal["CPU", "GPU", "Node"]
+    mib: int
+
+
 class Partition(NamedTuple):
     """A partition of Slurm. `exclusive`: it always allocates whole nodes.
 
     `local_disk`: where nodes mount their local disks, if they have some. `max_time` in seconds;
-    None if it is unlimited or unknown. `bucket_access`: None if unknown. `name` is "" if
-    `placeholder` stands where it was to be filled in.
+    None if it is unlimited or unknown, like `default_time`, the limit of a job that names none.
+    `max_cpus_per_node`: the most that one job gets. `bucket_access`: None if unknown. `name` is ""
+    if `placeholder` stands where it was to be filled in.
     """
 
     name: str
@@ -118,6 +126,9 @@ class Partition(NamedTuple):
     max_time: int | None = None
     bucket_access: BucketAccess | None = None
     placeholder: str = ""
+    default_time: int | None = None
+    max_cpus_per_node: int | None = None
+    default_memory: DefaultMemory | None = None
 
 
 class Mount(NamedTuple):

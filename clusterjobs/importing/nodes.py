@@ -89,6 +89,9 @@ class Partition:
     total_gpus: tuple[Gpus, ...] = ()
     limits_known: bool = True
     allowed: str = ""
+    default_time: str = ""
+    max_cpus_per_node: int | None = None
+    def_mem: tuple[tuple[str, int], ...] = ()
 
     @functools.cached_property
     def members(self) -> frozenset[str]:
@@ -205,7 +208,19 @@ def partition_of(record: Record) -> Partition:
         max_nodes=max_nodes_of(record),
         exclusive=is_exclusive(record),
         allowed=allowed_in(record),
+        **defaults_in(record),
     )
+
+
+def defaults_in(record: Record) -> dict[str, Any]:
+    """Of a partition: the time and the memory of jobs that ask for none, and the most CPUs."""
+    values = {key: record.get(f"DefMemPer{key}") or "" for key in ("CPU", "GPU", "Node")}
+    most = record.get("MaxCPUsPerNode") or ""
+    return {
+        "default_time": record.get("DefaultTime") or "",
+        "max_cpus_per_node": int(most) if most.isdecimal() and int(most) else None,
+        "def_mem": tuple((k, int(v)) for k, v in values.items() if v.isdecimal() and int(v)),
+    }
 
 
 def allowed_in(record: Record) -> str:

@@ -77,6 +77,7 @@ class ConfReader:
                 max_nodes=fields.max_nodes_of(record),
                 exclusive=fields.is_exclusive(record),
                 allowed=fields.allowed_in(record),
+                **fields.defaults_in(record),
             )
             self._partitions[name] = (record, partition)
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from clusterjobs.console import show_problems
 from clusterjobs.errors import InputError, Location, Problem, one_problem
 from clusterjobs.importing.collect import WANTED, Given, Include, Kind, given, included_lines
 from clusterjobs.importing.nodes import Seen, nodes_in
@@ -193,13 +194,20 @@ def texts_of_files(files: Sequence[pathlib.Path]) -> tuple[list[Given], Include]
     """
     found: dict[pathlib.Path, Given] = {}
     problems: list[Problem] = []
+    others: list[
+        Problem
+    ] = []  # such as topology.conf: /etc/slurm/*.conf has them beside slurm.conf
     for file in files:
         try:
             found[file] = given(Text(shown_name(file), _read(file)))
         except InputError as error:
-            problems += error.problems
+            kept = others if file.suffix == ".conf" and file.stem != "slurm" else problems
+            kept += error.problems
+    if problems or not any(one.kind == "slurm.conf" for one in found.values()):
+        problems += others
     if problems:
         raise InputError(problems)
+    show_problems([one._replace(warning=True, info=True) for one in others])
     for file in [file for file, one in found.items() if one.kind == "slurm.conf"]:
         _add_gres_conf(file, found)
     included = {

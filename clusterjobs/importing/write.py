@@ -256,6 +256,14 @@ def _about_partition(one: Partition) -> Iterator[str]:
         yield f"only for {names if len(names) <= _LONGEST else names[:_LONGEST] + '...'}"
 
 
+def _default_memory(seen: Seen) -> Iterator[tuple[str, int]]:
+    """Of the cluster, for partitions without a default of their own."""
+    for each in ("CPU", "GPU", "Node"):
+        value = seen.settings.get(f"defmemper{each.lower()}", "")
+        if value.isdecimal() and int(value):
+            yield each, int(value)
+
+
 def _write_partition(
     lines: Lines, one: Partition, kinds: Sequence[NodeKind], members: set[str], seen: Seen
 ) -> None:
@@ -269,6 +277,14 @@ def _write_partition(
         lines.missing("max_time", '"1-00:00:00"', "decides which time limits are refused", depth=2)
     if one.max_nodes:
         lines.key("max_nodes", str(one.max_nodes), depth=2)
+    default = valid.max_time(one.default_time)
+    if default not in ("", "UNLIMITED"):
+        lines.key("default_time", scalar(default), "of a job without a time limit", depth=2)
+    if one.max_cpus_per_node:
+        lines.key("max_cpus_per_node", str(one.max_cpus_per_node), depth=2)
+    for each, mib in one.def_mem or _default_memory(seen):
+        why = f"MiB; DefMemPer{each}: of a job that asks for no memory"
+        lines.key(f"def_mem_per_{each.lower()}", str(mib), why, depth=2)
     if "linear" in seen.settings.get("selecttype", ""):
         lines.key("exclusive", "true", "SelectType=select/linear allocates whole nodes", depth=2)
     elif one.exclusive:

@@ -88,7 +88,9 @@ class Accounting:
         (self.folder / "job_submit.lua").write_text(plugin)
         if self._controller is not None:
             self._controller.terminate()
-            self._controller.wait()
+            ended = self._controller.wait()
+            if ended < 0 and ended != -15:
+                print(f"slurmctld ended by signal {-ended}")
         (self.folder / "slurm.conf").write_text(self._slurm_conf(extra, partitions or {}))
         self._controller = self._daemon([*self.slurm.command("slurmctld"), "-D"], "slurmctld")
         self._poll(
@@ -232,7 +234,12 @@ class Accounting:
         enter = ["nsenter", f"--target={self._init.pid}", "--mount", "--net", "--uts", "--"]
         with (self.folder / f"{name}.log").open("ab") as log:
             return subprocess.Popen(
-                [*enter, *words], env=self._env, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                [*enter, "prlimit", "--core=0", *words],
+                env=self._env,
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
             )
 
     def _start_database(self) -> None:

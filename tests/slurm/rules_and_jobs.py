@@ -39,7 +39,7 @@ class Job(NamedTuple):
     user: str
     nodes: int
     gpus: int
-    hours: int | None
+    hours: float | None
     queue: str
     account: str | None
     options: tuple[tuple[str, str], ...] = ()
@@ -51,7 +51,7 @@ class Job(NamedTuple):
         found: dict[str, Any] = {"name": "a", "cluster": "cluster.yaml", "framework": "command"}
         found |= {"command": ["./run"], "nodes": self.nodes, "gpus_per_node": self.gpus}
         found |= {"queue": self.queue, "sbatch": sbatch}
-        return found | ({"time_limit": f"{self.hours}:00:00"} if self.hours else {})
+        return found | ({"time_limit": round(self.hours * 60)} if self.hours else {})
 
 
 def selection(random: random.Random) -> dict[str, Any]:

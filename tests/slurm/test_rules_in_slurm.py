@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from accounting import Accounting, accounting
-from rules_and_jobs import ACCOUNTS, GROUPS, QUEUES, Site, job, members, policy
+from accounting import Accounting, Answer, accounting
+from rules_and_jobs import ACCOUNTS, GROUPS, QUEUES, Job, Site, job, members, policy
 from slurm_versions import slurm_or_skip
 
 from clusterjobs.admin.policy_lines import slurm_lines
@@ -89,7 +89,7 @@ def _compare(controller: Accounting, site: Site, seed: int, policies: int, jobs:
             answer = controller.sbatch(wanted.user, script=plan.script)
             if bool(broken) != bool(answer.job):
                 counts["both refuse" if broken else "both accept"] += 1
-            elif broken and wanted.hours is None and _has_limit_of(rules, broken, answer.said):
+            elif broken and wanted.hours is None and not _rules(site, wanted, answer):
                 counts["by a limit"] += 1  # Slurm gives the job a time limit that the rules allow
             elif not broken and wanted.account is None and "accounts" in str(rules):
                 counts["its account"] += 1  # Slurm knows the default account of the user
@@ -146,20 +146,9 @@ def _compare_with_plugin(
     assert min(counts["both refuse"], counts["both accept"]) >= policies
 
 
-def _has_limit_of(rules: list[dict[str, Any]], broken: set[str], shown: str) -> bool:
-    """Whether Slurm gave the job a time limit that keeps the rules that it broke."""
-    given = re.search(r" TimeLimit=(\S+)", shown)
-    assert given
-    seconds = seconds_of(given[1])
-    found = re.search(r"gres/gpu=(\d+)", shown)
-    gpus = int(found[1]) if found else 0
-    for rule in rules:
-        if rule["name"] in broken:
-            limits = rule.get("limits", {})
-            if not limits.keys() <= {"time", "gpu_hours"} or seconds is None:
-                return False
-            if seconds > (seconds_of(limits.get("time", "1000-0")) or 0):
-                return False
-            if gpus * seconds > limits.get("gpu_hours", 1e12) * 3600:
-                return False
-    return True
+def _rules(site: Site, wanted: Job, answer: Answer) -> dict[str, str]:
+    """What the job breaks with the time limit that Slurm gave it."""
+    given = re.search(r" TimeLimit=(\S+)", answer.said)
+    seconds = seconds_of(given[1]) if given else None
+    hours = wanted.hours if seconds is None else seconds / 3600
+    return site.plan(wanted._replace(hours=hours)).rules

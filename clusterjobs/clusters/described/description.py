@@ -228,13 +228,19 @@ class Partition(SpecModel):
     """A partition of Slurm. `nodes`: how many nodes of each type it has.
 
     Partitions that have the same type share its nodes. `max_nodes`: the most that one job may
-    have. `exclusive`: jobs always get whole nodes.
+    have. `exclusive`: jobs always get whole nodes. `default_time`: of a job without a time limit.
+    `def_mem_per_...`: MiB of a job that asks for no memory.
     """
 
     nodes: dict[NameKey, NumberOfNodes]
     max_time: MaxTime | None = None
     max_nodes: NumberOfNodes | None = None
     exclusive: Flag = False
+    default_time: MaxTime | None = None
+    max_cpus_per_node: NumberOfNodes | None = None
+    def_mem_per_cpu: Mebibytes | None = None
+    def_mem_per_gpu: Mebibytes | None = None
+    def_mem_per_node: Mebibytes | None = None
 
 
 class Description(Defaults):

@@ -13,6 +13,7 @@ from clusterjobs.clusters.described.read import read_description
 from clusterjobs.clusters.facts import (
     BucketLink,
     ClusterFacts,
+    DefaultMemory,
     Mount,
     NodeGroup,
     NodeType,
@@ -138,12 +139,35 @@ def _partition(
     return Partition(
         name,
         tuple(
-            _node_group(types[kind], count, one.max_nodes, found.of_type(kind).features)
+            _node_group(
+                _with_most_cpus(types[kind], one.max_cpus_per_node),
+                count,
+                one.max_nodes,
+                found.of_type(kind).features,
+            )
             for kind, count in one.nodes.items()
         ),
         exclusive=one.exclusive,
         max_time=seconds_of(one.max_time) if one.max_time else None,
+        default_time=seconds_of(one.default_time) if one.default_time else None,
+        max_cpus_per_node=one.max_cpus_per_node,
+        default_memory=_default_memory(one),
     )
+
+
+def _default_memory(one: description.Partition) -> DefaultMemory | None:
+    if one.def_mem_per_cpu:
+        return DefaultMemory("CPU", one.def_mem_per_cpu)
+    if one.def_mem_per_gpu:
+        return DefaultMemory("GPU", one.def_mem_per_gpu)
+    return DefaultMemory("Node", one.def_mem_per_node) if one.def_mem_per_node else None
+
+
+def _with_most_cpus(node_type: NodeType, most: int | None) -> NodeType:
+    """The type with the CPUs that a job may have of a node: MaxCPUsPerNode."""
+    if most is None or node_type.cpus is None or node_type.cpus <= most:
+        return node_type
+    return node_type._replace(cpus=most)
 
 
 def _node_group(

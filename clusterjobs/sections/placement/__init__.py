@@ -80,7 +80,8 @@ def plan(context: Context) -> Placement:
     shape = _shape(context, groups)
     ntasks = shape.ranks_per_node if launcher.task_per_rank else 1
     context.record("ntasks_per_node", ntasks, launcher.reason)
-    exclusive = spec.sbatch.get("exclusive") is not False
+    own, divided = spec.sbatch.get("exclusive"), partition.max_cpus_per_node is not None
+    exclusive = bool(own) if divided else own is not False
     _check_exclusive(context, exclusive, partition)
     node_type, fabrics = groups[0].node_type, [group.fabric for group in groups if group.fabric]
     per_node = points_per_node(spec)
@@ -141,6 +142,14 @@ def _check_time_limit(context: Context, partition: Partition) -> None:
 
 
 def _check_exclusive(context: Context, exclusive: bool, partition: Partition) -> None:
+    most = partition.max_cpus_per_node
+    if exclusive and most is not None:
+        context.problem(
+            ("sbatch", "exclusive"),
+            f"Slurm refuses whole nodes in queue {partition.name}: a job gets {most} CPUs of each "
+            "at most (MaxCPUsPerNode)",
+            "remove it, or choose another queue",
+        )
     if not exclusive and partition.exclusive:
         word = context.facts.terms.exclusive
         context.problem(
@@ -197,6 +206,7 @@ def check_use_of_nodes(context: Context) -> None:
         _check_idle_gpus(context)
     _check_idle_accelerators(context)
     _check_shared_cpus(context)
+    _check_defaults(context)
     _check_network(context)
     _check_node_type(context)
 
@@ -243,6 +253,41 @@ def _check_shared_cpus(context: Context) -> None:
             (key,),
             f"{ranks} ranks share {counted(cpus, 'CPU')}, all that the job has of a node",
             "a CPU for each rank at least, and some more for loaders of data",
+            warning=True,
+        )
+
+
+_OPTIONS_OF_MEMORY = {"mem", "mem-per-cpu", "mem-per-gpu", "exclusive"}
+
+
+def _check_defaults(context: Context) -> None:
+    """Warn of a time or a memory that the job gets because the spec asks for none."""
+    spec, placement = context.spec, context.placement
+    queue = next(one for one in context.facts.partitions if one.name == placement.partition)
+    if spec.time_limit is None and "time" not in spec.sbatch and queue.default_time:
+        limit = slurm_time(queue.default_time)
+        context.problem(
+            ("time_limit",),
+            f"Slurm ends the job after {limit}: the DefaultTime of queue {queue.name}",
+            f"time_limit: {limit}, or what the job needs",
+            warning=True,
+        )
+    default, has = queue.default_memory, placement.node_type.memory_mib
+    own = {name for name, value in spec.sbatch.items() if value}
+    if placement.exclusive or default is None or has is None or own & _OPTIONS_OF_MEMORY:
+        return
+    cpus = (placement.cpus_per_task or 1) * placement.ntasks_per_node
+    gpus = placement.shape.gpus_per_node * placement.per_node
+    count = {"CPU": cpus, "GPU": gpus, "Node": 1}[default.each]
+    gets, all_cpus = default.mib * count, placement.node_type.cpus
+    of_gpus = gpus / placement.node_type.gpus if placement.node_type.gpus else 0
+    share = max(of_gpus, cpus / all_cpus if all_cpus else 0)
+    if gets * 2 < has * share:
+        context.problem(
+            ("sbatch", "mem"),
+            f"without --mem, the job gets {gets:,} MiB of a node's {has:,} "
+            f"(DefMemPer{default.each}={default.mib:,})",
+            f"sbatch: {{mem: {int(has * min(share, 1))}M}} is the share of its GPUs and CPUs",
             warning=True,
         )
 

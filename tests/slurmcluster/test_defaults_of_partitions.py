@@ -1,0 +1,87 @@
+"""What a job gets without asking for it, and the most CPUs of a node: imported, and used."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable
+
+import pytest
+
+CONF = """\
+ClusterName=x
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+DefMemPerCPU=100
+GresTypes=gpu
+NodeName=n[1-4] CPUs=64 RealMemory=512000 Gres=gpu:8
+PartitionName=a Nodes=n[1-4] Default=YES DefaultTime=1:00:00 MaxTime=2-0
+PartitionName=b Nodes=n[1-4] Default=YES MaxCPUsPerNode=48 DefMemPerGPU=2000 DefaultTime=NONE
+"""
+Plan = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def plan(clusterjobs, folder: pathlib.Path) -> Plan:
+    """Plan a job on the imported cluster; returns the exit code, and all that was printed."""
+    (folder / "slurm.conf").write_text(CONF)
+    imported = clusterjobs("clusters", "import", "--from-files", "slurm.conf")
+    (folder / "c.yaml").write_text(imported.out)
+
+    def call(queue: str, **sbatch: str) -> tuple[int, str]:
+        own = ", ".join(f"{name}: {value}" for name, value in sbatch.items())
+        spec = f"name: j\ncluster: ./c.yaml\nframework: command\ncommand: ./run\nqueue: {queue}\n"
+        (folder / "e.yaml").write_text(f"{spec}gpus_per_node: 4\nsbatch: {{{own}}}\n")
+        outcome = clusterjobs("plan", "e.yaml")
+        return outcome.code, outcome.out + outcome.err
+
+    return call
+
+
+def test_an_import_writes_what_jobs_get_without_asking(plan: Plan, folder: pathlib.Path) -> None:
+    text = (folder / "c.yaml").read_text()
+    assert "default_partition: b\n" in text
+    a, _, b = text.partition("\n  a:\n")[2].partition("\n  b:\n")
+    assert '    default_time: "01:00:00"' in a
+    assert "    def_mem_per_cpu: 100  # MiB" in a
+    assert "    max_cpus_per_node: 48\n" in b
+    assert "    def_mem_per_gpu: 2000  # MiB" in b
+    assert "default_time" not in b
+
+
+def test_a_job_without_a_limit_is_told_the_default_time(plan: Plan) -> None:
+    assert "Slurm ends the job after 01:00:00: the DefaultTime of queue a" in plan("a")[1]
+    assert "DefaultTime" not in plan("a", time="10")[1]
+    assert "DefaultTime" not in plan("b")[1]
+
+
+def test_a_job_on_a_part_of_a_node_is_told_its_default_memory(plan: Plan) -> None:
+    said = plan("a", exclusive="false")[1]
+    assert "the job gets 3,200 MiB of a node's 512,000 (DefMemPerCPU=100)" in said
+    assert "sbatch: {mem: 256000M}" in said
+    assert "DefMemPer" not in plan("a", exclusive="false", mem="100G")[1]
+    assert "DefMemPer" not in plan("a")[1]
+    assert "the job gets 8,000 MiB of a node's 512,000 (DefMemPerGPU=2,000)" in plan("b")[1]
+
+
+def test_a_partition_that_divides_nodes_gets_no_exclusive_jobs(plan: Plan) -> None:
+    code, said = plan("b")
+    assert (code, "--exclusive" in said) == (0, False)
+    assert "share of 4 of 8 GPUs in 48 CPUs" in said
+    code, said = plan("b", exclusive="true")
+    assert code == 1
+    assert "Slurm refuses whole nodes in queue b: a job gets 48 CPUs of each at most" in said
+
+
+def test_files_of_slurm_that_are_not_needed_may_be_there(clusterjobs, folder: pathlib.Path) -> None:
+    others = {
+        "cgroup.conf": "ConstrainCores=yes\n",
+        "topology.conf": "SwitchName=s0 Nodes=n[1-4]\n",
+        "plugstack.conf": "required spank_pyxis.so\n",
+        "slurmdbd.conf": "DbdHost=db\n",
+        "gres.conf": "AutoDetect=nvml\n",
+        "slurm.conf": CONF,
+    }
+    for name, text in others.items():
+        (folder / name).write_text(text)
+    outcome = clusterjobs("clusters", "import", "--from-files", *sorted(others))
+    assert (outcome.code, "default_partition: b" in outcome.out) == (0, True), outcome.err
