@@ -286,6 +286,7 @@ HOSTILE = [
     ':::MLLOG {"key": "tracked_stats", "value": {"loss": true}, "metadata": {"step": 1e999}}',
     "Training epoch 1, iteration 1/9 | global_step: 99999999999999999999 |",
     "train_inner | num_updates=, loss=",
+    "step:126/1750 train_time:12432ms step_avg:98.67\nstep:127/1750 train_time:12532ms step_avg:98",
     'train_inner | {"epoch": 1, "num_updates": [1]}',
     'train_inner | {"epoch": 1, "num_updates": "inf", "loss": 1}',
     'train_inner | {"epoch": 1, "num_updates": 1e300, "loss": 1}',

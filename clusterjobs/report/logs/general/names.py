@@ -211,6 +211,8 @@ def field_of(name: tuple[str, ...], unit: str, dialect: Dialect) -> Field | None
         for start in range(max(0, len(words) - _LONGEST), len(words)):
             key = "_".join(words[start:])
             meaning = dialect.names.get(key, NAMES.get(key))
+            if meaning == "":  # of this dialect, nothing that is reported
+                return None
             if meaning is not None:
                 return _field(meaning, key, words[:start], unit, is_other)
         if words[-1] not in _SAME:
