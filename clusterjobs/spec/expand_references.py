@@ -21,8 +21,15 @@ from clusterjobs.spec.known_references import (
 from clusterjobs.spec.model import SpecModel, TopLevelKeys, is_expanded_by_node, keys_below
 from clusterjobs.spec.need_references import KEY as NEEDS
 from clusterjobs.spec.need_references import NeededValues, NeedReader, needed_value, no_needs
-from clusterjobs.spec.references import BadReferenceError, Expanded, expand, look_up, names_in
-from clusterjobs.text import DerivedValue, Text, Value, expanding, variable, variable_names
+from clusterjobs.spec.references import (
+    BadReferenceError,
+    Expanded,
+    expand,
+    look_up,
+    names_in,
+    nodes_in_range,
+)
+from clusterjobs.text import DerivedValue, Text, Value, expanding, show, variable, variable_names
 from clusterjobs.yaml.document import Path, dotted, look_at
 
 _MAX_REFERENCES = 50
@@ -125,7 +132,7 @@ class _Values:
         if head == "job":
             return job_value(rest)
         if head == "values":
-            return computed_value(rest, self._data.get("values"))
+            return self._of_values(rest)
         if head in ("point", "sweep"):
             return self._of_sweep(head, rest)
         if head == "env" and not self._is_given(rest, "env"):
@@ -137,6 +144,19 @@ class _Values:
         if name == "checkpoints.latest":
             return self._latest()
         return self._looked_up(name)
+
+    def _of_values(self, name: str) -> Expanded:
+        rows = look_at(self._data, ("values", name, "by_nodes"))
+        if not isinstance(rows, Mapping):
+            return computed_value(name, self._data.get("values"))
+        given = self._looked_up("nodes") if "nodes" in self._data else 1
+        nodes = show(given) if isinstance(given, Text) else str(given)
+        for row in rows:
+            found = nodes_in_range(str(row))
+            if found and nodes.isdecimal() and int(nodes) in found:
+                return self._looked_up(f"values.{name}.by_nodes.{row}")
+        what = f"values.{name}.by_nodes has no value for {nodes} nodes"
+        raise BadReferenceError(what, f"add {nodes}: ...")
 
     def _latest(self) -> Text:
         if not self._is_given("path", "checkpoints"):

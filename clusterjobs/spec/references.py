@@ -145,3 +145,15 @@ def look_up(name: str, values: Mapping[str, Any]) -> Any:
             f"{name} is not a single value", f"write one of its values, {name}.x"
         )
     return found
+
+
+_RANGE_OF_NODES = re.compile(r"([1-9]\d{0,5})(-([1-9]\d{0,5})?)?", re.ASCII)
+
+
+def nodes_in_range(text: str) -> range | None:
+    """The numbers of nodes in `4`, `2-7` or `8-`; None for other text."""
+    match = _RANGE_OF_NODES.fullmatch(text)
+    if match is None:
+        return None
+    last = int(match[3] or (1_000_000 if match[2] else match[1]))
+    return range(int(match[1]), last + 1) or None

@@ -100,7 +100,7 @@ def plan(context: Context) -> Environment:
         context.placement.node_type.setup,
         tuple(_again(context, variables)),
         spec.ulimit,
-        tuple((name, one.command) for name, one in spec.values.items()),
+        tuple((name, one.command) for name, one in spec.values.items() if one.command),
     )
 
 

@@ -8,13 +8,21 @@ import functools
 import re
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PlainValidator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    model_validator,
+)
 
 from clusterjobs.spec import field_types
 from clusterjobs.spec import field_types as commands
 from clusterjobs.spec.field_types import plain
 from clusterjobs.spec.keys.container import Container
 from clusterjobs.spec.model import NULL, TEXT, TEXTS, Also, ExpandedByNode, Key, SpecModel
+from clusterjobs.spec.references import nodes_in_range
 from clusterjobs.spec.reserved_names import FORCEABLE, environment_name
 from clusterjobs.text import Value
 
@@ -250,13 +258,32 @@ def _computed_name(value: str) -> str:
 ComputedName: TypeAlias = Annotated[str, AfterValidator(_computed_name)]
 
 
+def _range_of_nodes(value: str) -> str:
+    if not nodes_in_range(value):
+        raise ValueError(f"{value!r} is no number of nodes: write 4, 2-7, or 8- for 8 and more")
+    return value
+
+
 class Computed(SpecModel):
-    """A value that a command prints on the first node, before the ranks start."""
+    """A value that a command prints on the first node before the ranks start, or one of a table."""
 
     command: Annotated[
-        commands.Command,
+        commands.Command | None,
         Key("a command that prints the value", "[yq, .steps, config.yaml]"),
-    ]
+    ] = None
+    by_nodes: Annotated[
+        dict[Annotated[str, AfterValidator(_range_of_nodes)], field_types.AnyText],
+        Key(
+            "the value for each number of nodes, `4`, `2-7` or `8-`: the first that fits",
+            "{1: 3e-4, 2-7: 2e-4, 8-: 1e-4}",
+        ),
+    ] = {}
+
+    @model_validator(mode="after")
+    def _has_one(self) -> "Computed":
+        if bool(self.command) == bool(self.by_nodes):
+            raise ValueError("a value has one source: write command: [...], or by_nodes: {...}")
+        return self
 
 
 def _secrets(value: Any) -> Any:
@@ -324,8 +351,8 @@ class EnvironmentKeys:
     values: Annotated[
         dict[ComputedName, Computed],
         Key(
-            "values that a command prints when the job runs, for `{{ values.NAME }}`: names, each "
-            "with the key below",
+            "values for `{{ values.NAME }}`, which a command prints when the job runs, or which "
+            "follow from the number of nodes: names, each with one of the keys below",
             "{steps: {command: [python3, count_steps.py]}}",
             schedules=False,
             see="#values-that-a-command-prints",
