@@ -1,8 +1,8 @@
-"""Mutation score of plan/, spec/ and render/: python tools/mutation.py [--mutants N] [--seed N].
+"""Mutation score of packages or modules: python tools/mutation.py [PATH ...] [--mutants N].
 
 Breaks one expression or statement at a time in a copy of the tree, runs the quick tests, and lists
-the mutants that no test noticed. The mutants of each package are drawn with a fixed seed, so that
-two runs over the same code give the same score.
+the mutants that no test noticed. The mutants of each path are drawn with a fixed seed, so that two
+runs over the same code give the same score.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from queue import SimpleQueue
 
-PACKAGES = ("plan", "spec", "render")
+PATHS = ("clusterjobs/sections", "clusterjobs/spec", "clusterjobs/script")
 TESTS = (  # those that fail soonest come first
     *("tests/test_goldens.py", "tests/test_bad_specs.py", "tests/plan", "tests/spec"),
     *("tests/render", "tests/frameworks", "tests/commands"),
@@ -55,10 +55,10 @@ class Mutant:
     shown: str
 
 
-def mutants_of(tree: Path, package: str) -> list[Mutant]:
-    """Every mutant of a package, in the order of its files."""
-    found = []
-    for path in sorted((tree / "clusterjobs" / package).rglob("*.py")):
+def mutants_of(tree: Path, part: str) -> list[Mutant]:
+    """Every mutant of a package or a module, in the order of its files."""
+    found, whole = [], tree / part
+    for path in sorted(whole.rglob("*.py")) if whole.is_dir() else [whole]:
         source, file = path.read_bytes(), str(path.relative_to(tree))
         starts = [0]
         for line in source.splitlines(keepends=True):
@@ -124,14 +124,14 @@ def _change(old: str, new: str) -> str:
     return "  ->  ".join(" ".join(text.split())[:100] for text in (cut, put))
 
 
-def survives(mutant: Mutant | None, tree: Path, seconds: float) -> bool:
+def survives(mutant: Mutant | None, tree: Path, tests: list[str], seconds: float) -> bool:
     """Whether the tests pass in this tree with the mutant in it, or without one."""
     file = tree / (mutant.file if mutant else "pyproject.toml")
     source = file.read_bytes()
     if mutant:
         file.write_bytes(source[: mutant.start] + mutant.new.encode() + source[mutant.end :])
     process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", *OPTIONS, *TESTS],
+        [sys.executable, "-m", "pytest", *OPTIONS, *tests],
         cwd=tree,
         env={**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"},
         stdout=subprocess.DEVNULL,
@@ -151,8 +151,10 @@ def survives(mutant: Mutant | None, tree: Path, seconds: float) -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("paths", nargs="*", default=PATHS, help="default: " + " ".join(PATHS))
+    parser.add_argument("--tests", nargs="+", default=TESTS, help="the quick ones by default")
     parser.add_argument("--tree", type=Path, default=Path(__file__).parents[1])
-    parser.add_argument("--mutants", type=int, default=100, help="of each package")
+    parser.add_argument("--mutants", type=int, default=100, help="of each path")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=600, help="for one run of the tests")
@@ -162,7 +164,7 @@ def main() -> None:
     def judge(mutant: Mutant | None) -> bool:
         tree = trees.get()
         try:
-            return survives(mutant, tree, args.seconds)
+            return survives(mutant, tree, args.tests, args.seconds)
         finally:
             trees.put(tree)
 
@@ -175,15 +177,15 @@ def main() -> None:
         if not judge(None):
             sys.exit("the tests fail without a mutant")
         survived: Counter[str] = Counter()
-        for package in PACKAGES:
-            every = mutants_of(args.tree, package)
+        for part in args.paths:
+            every = mutants_of(args.tree, part)
             drawn = random.Random(args.seed).sample(every, min(args.mutants, len(every)))
             for mutant, alive in zip(drawn, pool.map(judge, drawn), strict=True):
-                survived[package] += alive
+                survived[part] += alive
                 if alive:
                     print(f"survived  {mutant.shown}", flush=True)
-            killed = len(drawn) - survived[package]
-            print(f"{package}: {killed} killed of {len(drawn)} drawn of {len(every)}", flush=True)
+            killed = len(drawn) - survived[part]
+            print(f"{part}: {killed} killed of {len(drawn)} drawn of {len(every)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -63,7 +63,8 @@ def test_not_more_files_than_allowed_are_requested_at_once(tmp_path, preloaded, 
     folder = write_tree(tmp_path / "books", 20, 10)
     program = (
         f"import sys; sys.path.insert(0, {str(STAGE_FOLDER)!r}); import preload; "
-        f"assert preload.{limit.replace('=', '!=')}; preload.{limit}; sys.exit(preload.main())"
+        f"assert preload.{limit.replace('=', '!=')}; preload.{limit}; "
+        "assert preload._POLL_SECONDS; preload._POLL_SECONDS = 0.01; sys.exit(preload.main())"
     )
     done, notes = preloaded(folder, all_of(folder, 1), [sys.executable, "-Bc", program])
     assert done.returncode == 0, done.stdout

@@ -40,8 +40,9 @@ def kill(process: subprocess.Popen[str], number: int) -> str:
 
 
 @pytest.mark.slow
-def test_killed_at_fifty_random_points_it_is_never_half_there(
-    tmp_path, staged, fault_table
+@pytest.mark.parametrize("kills", [12, pytest.param(50, marks=pytest.mark.faults)])
+def test_killed_at_random_points_it_is_never_half_there(
+    tmp_path, staged, fault_table, kills
 ) -> None:
     source = write_tree(tmp_path / "source", 400, 70 << 20)  # the large one in three blocks
     target, chance = tmp_path / "to", random.Random(7)
@@ -50,7 +51,7 @@ def test_killed_at_fifty_random_points_it_is_never_half_there(
     whole = time.monotonic() - before
     wanted, broken = content(source), False
     states = {"not there": 0, "broken": 0, "whole": 0}
-    for number in range(50):
+    for number in range(kills):
         process = start(source, target)
         time.sleep(whole * chance.random())
         if number % 2:
@@ -73,13 +74,16 @@ def test_killed_at_fifty_random_points_it_is_never_half_there(
     assert states["not there"], states
     assert not (target.with_name(".to.stage") / "copy").exists()
     fault_table.append(
-        f"staging killed at 50 random moments: not there {states['not there']} times, "
+        f"staging killed at {kills} random moments: not there {states['not there']} times, "
         f"not mended {states['broken']}, whole {states['whole']}, half there 0; at the end whole"
     )
 
 
+@pytest.mark.parametrize("kills", [4, pytest.param(10, marks=pytest.mark.faults)])
 @pytest.mark.parametrize("end", ["tar.gz", "zip"])
-def test_killed_while_it_unpacks_it_is_never_half_there(tmp_path, staged, fault_table, end) -> None:
+def test_killed_while_it_unpacks_it_is_never_half_there(
+    tmp_path, staged, fault_table, end, kills
+) -> None:
     """Also by SIGKILL to the first process alone, so that tar has to notice."""
     source, target = write_tree(tmp_path / "source", 200, 8 << 20), tmp_path / "to"
     pack = ["tar", "-czf"] if end == "tar.gz" else ["zip", "-qr"]
@@ -90,7 +94,7 @@ def test_killed_while_it_unpacks_it_is_never_half_there(tmp_path, staged, fault_
     assert staged(*words).returncode == 0
     whole, wanted = time.monotonic() - before, files_in(source)
     found = 0
-    for number in range(10):
+    for number in range(kills):
         shutil.rmtree(target, ignore_errors=True)
         process = start(*words)
         time.sleep(1.5 * whole * chance.random())
@@ -106,7 +110,8 @@ def test_killed_while_it_unpacks_it_is_never_half_there(tmp_path, staged, fault_
     assert files_in(target) == wanted
     assert sorted(os.listdir(tmp_path / ".to.stage")) == ["record.json"]
     fault_table.append(
-        f"{end} killed at 10 random moments while it is unpacked: not there {10 - found} times, "
+        f"{end} killed at {kills} random moments while it is unpacked: "
+        f"not there {kills - found} times, "
         f"whole {found}, half there 0; at the end whole"
     )
 

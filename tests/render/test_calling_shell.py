@@ -164,7 +164,7 @@ def check_many(
 def test_a_job_runs_the_same_in_any_environment(
     tmp_path: pathlib.Path, clean: list[object], fault_counts: collections.Counter[str]
 ) -> None:
-    check_many(15, clean, tmp_path, fault_counts)
+    check_many(8, clean, tmp_path, fault_counts)
 
 
 @pytest.mark.faults

@@ -66,3 +66,14 @@ def test_nothing_is_kept_where_python_keeps_nothing(
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     monkeypatch.setattr(sys, "pycache_prefix", "/dev/null/nowhere")
     assert render() == first
+
+
+def test_what_cannot_be_kept_leaves_no_file_behind(
+    render: Callable[[], str], tmp_path: pathlib.Path
+) -> None:
+    first, kept = render(), compiled(tmp_path)
+    for file in kept:
+        file.unlink()
+        file.mkdir()
+    assert render() == first
+    assert {one for file in kept for one in file.parent.iterdir()} == kept.keys()
