@@ -65,7 +65,7 @@ def test_a_spec_gets_only_the_functions_that_it_needs() -> None:
         "start_export",
     ):
         assert name not in plain
-    assert len(plain.splitlines()) <= 186
+    assert len(plain.splitlines()) <= 183
 
 
 def test_every_program_that_a_script_carries_is_unpacked_whole(tmp_path: pathlib.Path) -> None:

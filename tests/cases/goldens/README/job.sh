@@ -94,9 +94,8 @@ start_job() { # JOB_FOLDER ARGUMENT...
   [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
   [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
   slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID} # not the whole array
-  trap finish EXIT # and for every signal that would end the script without it:
+  trap finish EXIT; trap : PIPE # SIGPIPE ends nothing; every signal that would end the script without `finish`:
   for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do trap "on_signal $signal" "$signal"; done
-  trap : PIPE # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir"/{attempts.jsonl,started} # a new cluster reuses job ids
   printf '%s %(%s)T\n' "$attempt" -1 >> "$job_dir/started" || true # an attempt without a record has been lost
   write_plan || true # a full disk
@@ -107,8 +106,7 @@ start_job() { # JOB_FOLDER ARGUMENT...
 make_job_folder() { # FOLDER: this user's alone, since programs run from it
   make_safe_folder "${1%/*}"
   [[ -e $1 ]] || { mkdir -- "$1" && chmod go-w -- "$1"; } || fail "cannot make $1"
-  [[ -O $1 && $(stat -c %A -- "$1") == d????-??-? ]] ||
-    fail "others may change $1: set \`logs\` to a folder of your own"
+  [[ -O $1 && $(stat -c %A -- "$1") == d????-??-? ]] || fail "others may change $1: set \`logs\` to a folder of your own"
 }
 
 make_safe_folder() { # FOLDER [closed]: only root, you and `trust` can exchange it or, if closed, add checkpoints, which may run code
@@ -139,8 +137,7 @@ fail() { echo "clusterjobs: $1" >&2; reason=not_started; exit 1; } # another att
 run_ranks() { # COMMAND...: in the background, since bash handles signals only between commands
   local log_before; log_before=$(stat -c %s -- "$job_dir/job.log") || log_before=0
   trap '' PIPE; local status # the other signals end the job or set `reason`: the code is not needed
-  (trap '' TERM; trap - PIPE; "$@") <&0 & # Slurm sends the ranks SIGTERM too, they may be saving; <&0: keep stdin
-  ranks=$!
+  (trap '' TERM; trap - PIPE; "$@") <&0 & ranks=$! # Slurm sends the ranks SIGTERM too, they may be saving; <&0: keep stdin
   while status=0; wait "$ranks" || status=$?; kill -0 "$ranks" 2>/dev/null; do :; done # a `wait` too many would hang
   trap : PIPE; ranks=''
   [[ -n $reason ]] || ask_slurm_for_reason

@@ -212,9 +212,8 @@ start_job() { # JOB_FOLDER ARGUMENT...
   background_pids=()
   export_pid=''
   budgets=(--budget=time_limit=20 --budget=failure=2 --budget=node_failure=5 --budget=stalled=3)
-  trap finish EXIT # and for every signal that would end the script without it:
+  trap finish EXIT; trap : PIPE # SIGPIPE ends nothing; every signal that would end the script without `finish`:
   for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do trap "on_signal $signal" "$signal"; done
-  trap : PIPE # a SIGPIPE sent by mistake ends nothing
   trap on_time_limit USR1
   (( attempt > 1 )) || rm -f -- "$job_dir"/{attempts.jsonl,started} # a new cluster reuses job ids
   printf '%s %(%s)T\n' "$attempt" -1 >> "$job_dir/started" || true # an attempt without a record has been lost
@@ -228,8 +227,7 @@ start_job() { # JOB_FOLDER ARGUMENT...
 make_job_folder() { # FOLDER: this user's alone, since programs run from it
   make_safe_folder "${1%/*}"
   [[ -e $1 ]] || { mkdir -- "$1" && chmod go-w -- "$1"; } || fail "cannot make $1"
-  [[ -O $1 && $(stat -c %A -- "$1") == d????-??-? ]] ||
-    fail "others may change $1: set \`logs\` to a folder of your own"
+  [[ -O $1 && $(stat -c %A -- "$1") == d????-??-? ]] || fail "others may change $1: set \`logs\` to a folder of your own"
   chmod go= -- "$1" && (umask 077 && : >> "$1/job.log")
 }
 
@@ -269,8 +267,7 @@ run_ranks() { # COMMAND...: in the background, since bash handles signals only b
   [[ -z $step ]] || { run_step "$@"; return; }
   local log_before; log_before=$(stat -c %s -- "$job_dir/job.log") || log_before=0
   trap '' PIPE; local status # the other signals end the job or set `reason`: the code is not needed
-  (trap '' TERM; trap - PIPE; "$@") <&0 & # Slurm sends the ranks SIGTERM too, they may be saving; <&0: keep stdin
-  ranks=$!
+  (trap '' TERM; trap - PIPE; "$@") <&0 & ranks=$! # Slurm sends the ranks SIGTERM too, they may be saving; <&0: keep stdin
   watch_ranks &
   background_pids+=("$!")
   while status=0; wait "$ranks" || status=$?; kill -0 "$ranks" 2>/dev/null; do :; done # a `wait` too many would hang
