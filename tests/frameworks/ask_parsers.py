@@ -11,6 +11,7 @@ import contextlib
 import importlib
 import json
 import os
+import signal
 import sys
 from typing import Any
 
@@ -23,6 +24,7 @@ def answer(workdir: str, request: dict[str, Any]) -> dict[str, Any]:
     child = os.fork()
     if child == 0:
         os.close(reading)
+        os.setsid()  # workers that it starts end with it
         os.environ[argument_check.ANSWER] = str(writing)
         os.chdir(workdir)
         nothing = os.open(os.devnull, os.O_WRONLY)
@@ -30,9 +32,11 @@ def answer(workdir: str, request: dict[str, Any]) -> dict[str, Any]:
         os.dup2(nothing, 2)
         argument_check.parse(request)
     os.close(writing)
+    os.waitpid(child, 0)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
     with os.fdopen(reading) as opened:
         text = opened.read()
-    os.waitpid(child, 0)
     found: dict[str, Any] = json.loads(text)
     return found
 

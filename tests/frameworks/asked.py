@@ -22,7 +22,8 @@ from clusterjobs.text import show
 from clusterjobs.yaml import document
 
 FOLDER = pathlib.Path(__file__).with_name("asked_specs")
-# Folders with checkouts of frameworks that no index has: Megatron-LM, Megatron-DeepSpeed, gpt-neox.
+# A folder with checkouts of frameworks that no index has: Megatron-LM, Megatron-DeepSpeed,
+# gpt-neox; and with a virtual environment of torchtitan.
 CHECKOUTS = "CLUSTERJOBS_CHECKOUTS"
 
 
@@ -32,6 +33,7 @@ class Page(NamedTuple):
     name: str
     needs: str
     checkout: str
+    python: str
     preload: list[str]
     script: str
     right: list[Row]
@@ -48,7 +50,7 @@ def read(name: str) -> Page:
         ]
         for kind in ("right", "wrong")
     }
-    texts = {key: page.get(key, "") for key in ("needs", "checkout", "script")}
+    texts = {key: page.get(key, "") for key in ("needs", "checkout", "python", "script")}
     return Page(name, **texts, preload=page.get("preload", []), **kinds)
 
 
@@ -63,6 +65,16 @@ def environment_of(page: Page) -> dict[str, str]:
     if page.needs and importlib.util.find_spec(page.needs) is None:
         pytest.skip(f"{page.needs} is not installed")
     return dict(os.environ)
+
+
+def python_of(page: Page) -> str:
+    """The Python that asks: the virtual environment's of this name; a skip where there is none."""
+    if not page.python:
+        return sys.executable
+    found = pathlib.Path(os.environ.get(CHECKOUTS, "/nonexistent")) / page.python / "bin/python"
+    if not found.is_file():
+        pytest.skip(f"no virtual environment {page.python} in the folder {CHECKOUTS}")
+    return str(found)
 
 
 def workdir_of(page: Page, folder: pathlib.Path) -> pathlib.Path:
@@ -92,6 +104,7 @@ def answers(
     folder: pathlib.Path,
     preload: Iterable[str],
     environment: Mapping[str, str],
+    python: str = sys.executable,
 ) -> list[dict[str, Any]]:
     """What the real parser says of each plan, in its workdir."""
     programs, asked = folder / "programs", []
@@ -103,7 +116,7 @@ def answers(
         for name in resources.with_imports(plan.argument_check.all_programs):
             (programs / name).write_text(resources.node_program(name))
     done = subprocess.run(
-        [sys.executable, "-B", str(pathlib.Path(__file__).with_name("ask_parsers.py"))],
+        [python, "-B", str(pathlib.Path(__file__).with_name("ask_parsers.py"))],
         input=json.dumps({"programs": str(programs), "preload": [*preload], "asked": asked}),
         capture_output=True,
         text=True,
@@ -118,4 +131,4 @@ def answers(
 def answers_of(page: Page, rows: Iterable[Row], folder: pathlib.Path) -> list[dict[str, Any]]:
     environment, workdir = environment_of(page), workdir_of(page, folder)
     plans = [(plan_of_row(row), workdir) for row in rows]
-    return answers(plans, folder / "asked", page.preload, environment)
+    return answers(plans, folder / "asked", page.preload, environment, python_of(page))

@@ -1,7 +1,7 @@
 """The real parsers find what no table of ours has, and take what is right.
 
-Megatron-LM, Megatron-DeepSpeed and GPT-NeoX are on no index: their specs are asked where the
-variable CLUSTERJOBS_CHECKOUTS names a folder with their checkouts.
+Megatron-LM and Megatron-DeepSpeed are on no index, and torchtitan is in an environment of its own:
+their specs are asked where the variable CLUSTERJOBS_CHECKOUTS names a folder with both.
 """
 
 from __future__ import annotations
@@ -43,5 +43,6 @@ def test_none_of_the_wrong_ones_is_found_by_a_table_or_rule_of_ours(name: str) -
     page = read(name)
     assert len(page.wrong) >= 12
     for row in page.wrong:
-        told = [one for one in problems_of_row(row) if row.expected["flag"] in one.path]
+        problems = [one for one in problems_of_row(row) if not one.info]  # a note says: ask it
+        told = [one for one in problems if row.expected["flag"] in one.path]
         assert not told, (row.id, told)

@@ -44,6 +44,12 @@ OF_THE_MACHINE = re.compile(
 )
 
 
+def is_of_the_machine(message: str, source: str = "") -> bool:
+    """Whether a message is about this machine; one that names a flag is about the arguments."""
+    names_flag = re.search(r"(?<![\w-])--[a-z]", message)
+    return not names_flag and bool(OF_THE_MACHINE.search(message + source))
+
+
 class Request:
     """The command of a rank, the sizes of the job, and the problems that were found.
 
@@ -213,7 +219,7 @@ class Request:
                 return
             source = source_of(error)
             for message in messages_of(error):
-                if OF_THE_MACHINE.search(message + source):
+                if is_of_the_machine(message, source):
                     raise NotCheckedError(f"{message} ({source})") from error
                 if config:
                     keys = self._keys_in(message) or self._keys_in(key)
@@ -237,7 +243,7 @@ class Request:
                 message, source = message_of(error), source_of(error)
                 if self.problems and not _UNRECOGNIZED.match(message):
                     break
-                if OF_THE_MACHINE.search(message) or not self.flags_in(message, source):
+                if is_of_the_machine(message) or not self.flags_in(message, source):
                     raise
             else:
                 if self.problems:
