@@ -36,7 +36,15 @@ from clusterjobs.frameworks.base import (
     folder_on_the_node,
 )
 from clusterjobs.frameworks.ds_config import CONFIG_NAME, extensions_folder, json_text
-from clusterjobs.frameworks.rules import Finding, GivenArguments, Rule, check_rules, rule
+from clusterjobs.frameworks.rules import (
+    Case,
+    Finding,
+    GivenArguments,
+    Rule,
+    check_rules,
+    row,
+    rule,
+)
 from clusterjobs.frameworks.torch_foreseen import trainer_config, trainer_option
 from clusterjobs.launchers.accelerate import ACCELERATE
 from clusterjobs.text import Value, joined, show
@@ -137,6 +145,73 @@ def jit_checkpoint(arguments: TrainerArguments) -> Iterator[Finding]:
         yield given.finding("enable_jit_checkpoint", what, hint)
 
 
+# What the Trainer takes without a word. Source: transformers training_args.py, trainer.py.
+SILENT_RULES: tuple[Rule[GivenArguments], ...] = (
+    row(
+        "`save_steps` with `save_strategy: epoch`, and the same of `eval_` and `logging_`",
+        "the number is not read",
+        "transformers trainer_callback.py, DefaultFlowCallback",
+        *(
+            Case(
+                f"{name}_steps",
+                f"{name}_strategy == epoch|no|best",
+                f"{name}_steps is not read: {name}_strategy is {{{name}_strategy}}",
+                f"write {name}_strategy: steps, or remove it",
+            )
+            for name in ("save", "eval", "logging")
+        ),
+        Case(
+            "eval_steps",
+            "not eval_strategy, not evaluation_strategy",
+            "eval_steps is not read: eval_strategy is no by default",
+            "add `eval_strategy: steps`, or remove it",
+        ),
+        warning=True,
+    ),
+    row(
+        "`max_steps: 1`",
+        "it ends after one step",
+        "transformers trainer.py",
+        Case("max_steps", "it == 1", "the training ends after one step", "remove it"),
+        warning=True,
+    ),
+    row(
+        "a warm-up as long as the training",
+        "the learning rate never reaches its value",
+        "transformers optimization.py, get_scheduler",
+        Case(
+            "warmup_steps",
+            "it >= max_steps, max_steps > 0",
+            "a warm-up of {it:g} steps, and the training has {max_steps:g}",
+            "a shorter warm-up",
+        ),
+        warning=True,
+    ),
+    row(
+        "`save_steps` longer than the training",
+        "it saves at the end alone",
+        "transformers trainer_callback.py, DefaultFlowCallback",
+        Case(
+            "save_steps",
+            "it > max_steps, max_steps > 0",
+            "a checkpoint every {it:g} steps, and the training has {max_steps:g}",
+            "a smaller save_steps",
+        ),
+        warning=True,
+    ),
+    row(
+        "`ignore_data_skip` with restarts",
+        "each attempt begins with the first data again",
+        "transformers training_args.py",
+        Case(
+            "ignore_data_skip",
+            "spec.restarts, it != False|false",
+            "{argument}: a restarted job would train on the same data again",
+            "remove it, or restarts",
+        ),
+        warning=True,
+    ),
+)
 RULES: tuple[Rule[TrainerArguments], ...] = (
     file_of_arguments,
     two_values,
@@ -174,7 +249,9 @@ class HuggingFace(Accelerate):
         refuse_variables(task.spec, _VARIABLES, diagnostics)
         check_division(task, options, diagnostics)
         files = list(deepspeed_file(task, options, diagnostics, provenance))
-        check_rules(RULES, TrainerArguments.of(task, options, files), diagnostics)
+        arguments = TrainerArguments.of(task, options, files)
+        check_rules(RULES, arguments, diagnostics)
+        check_rules(SILENT_RULES, arguments.given, diagnostics)
         if script is None:
             return None
         if options.fsdp:

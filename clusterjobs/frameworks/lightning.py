@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks.arguments import (
+    arguments_by_key,
     arguments_of,
     check_parallel_arguments,
     given_arguments,
@@ -31,6 +32,7 @@ from clusterjobs.frameworks.base import (
     folder_on_the_node,
 )
 from clusterjobs.frameworks.flags import argument_findings, table
+from clusterjobs.frameworks.rules import Case, GivenArguments, Rule, check_rules, row
 from clusterjobs.frameworks.torch_foreseen import of_lightning
 from clusterjobs.spec import field_types
 from clusterjobs.spec.experiment import Experiment
@@ -69,6 +71,69 @@ def _refuse_files(spec: Experiment, diagnostics: Diagnostics) -> None:
         if argument.key in ("config", "trainer"):
             what = f"{argument.name} in args would replace the derived settings of the Trainer"
             diagnostics.problem(argument.path, what, "write lightning: {config: [FILE]}")
+
+
+_OFF = "it != false|False|0|0.0"
+# What the Trainer takes without a word. Source: Lightning 2.6.6, pytorch/trainer/.
+RULES: tuple[Rule[GivenArguments], ...] = (
+    row(
+        "`trainer.fast_dev_run` or `trainer.overfit_batches`",
+        "it trains for one batch, or on the same few, without loggers and checkpoints",
+        "pytorch/trainer/connectors/accelerator_connector.py, setup.py",
+        Case(
+            "trainer.fast_dev_run|trainer.overfit_batches",
+            _OFF,
+            "{argument} is for debugging: it is no training",
+            "remove it",
+        ),
+        warning=True,
+    ),
+    row(
+        "`trainer.max_steps: 1` or 0, `trainer.max_epochs: 0`",
+        "it ends after one step, or before the first",
+        "pytorch/loops/fit_loop.py",
+        Case("trainer.max_steps", "it == 0|1", "it ends after {it:g} steps", "remove it"),
+        Case("trainer.max_epochs", "it == 0", "it ends before the first step", "remove it"),
+        warning=True,
+    ),
+    row(
+        "`trainer.enable_checkpointing: false` with restarts",
+        "Lightning's own callbacks save nothing",
+        "pytorch/trainer/connectors/callback_connector.py",
+        Case(
+            "trainer.enable_checkpointing",
+            "spec.restarts, it == false|False",
+            "checkpoints are switched off, and restarts resume from one",
+            "remove it, or restarts",
+        ),
+        warning=True,
+    ),
+    row(
+        "`trainer.accelerator: cpu` on nodes with GPUs",
+        "it trains on the CPUs",
+        "pytorch/trainer/connectors/accelerator_connector.py",
+        Case(
+            "trainer.accelerator",
+            "it == cpu, shape.gpus_per_node",
+            "the Trainer uses none of the node's GPUs",
+            "remove it, or write gpus_per_node: 0",
+        ),
+        warning=True,
+    ),
+    row(
+        "`trainer.limit_train_batches: 0`, `trainer.min_steps` above `trainer.max_steps`",
+        "it trains nothing; the smaller number wins",
+        "pytorch/loops/fit_loop.py",
+        Case("trainer.limit_train_batches", "it == 0|0.0", "no batch is trained", "remove it"),
+        Case(
+            "trainer.min_steps",
+            "it > trainer.max_steps, trainer.max_steps > 0",
+            "{it:g} steps at least, and fewer at most",
+            "a smaller min_steps",
+        ),
+        warning=True,
+    ),
+)
 
 
 def check_sizes(spec: Experiment, sizes: Mapping[str, str], diagnostics: Diagnostics) -> None:
@@ -180,6 +245,7 @@ class Lightning(Framework):
         if settings.cli:
             keys = {name: key for name, _, key in derived}
             check_cli_arguments(spec, keys, diagnostics)
+            check_rules(RULES, GivenArguments(task, arguments_by_key(spec)), diagnostics)
         else:
             check_sizes(spec, {name: show(value) for name, value, _ in derived}, diagnostics)
         origins = {_variable(name): diagnostics.describe_key(path) for name, _, path in derived}

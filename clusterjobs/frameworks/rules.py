@@ -185,8 +185,8 @@ def _compares(comparison: list[str], it: str, subject: Subject) -> bool:
 class GivenArguments:
     """A spec's arguments by name, with underscores, and the rest of the spec.
 
-    A name with a dot is a key of the spec, or of the plan: `spec.precision`, `parallel.tensor`,
-    `model.layers`.
+    A name with a dot that is no argument is a key of the spec, or of the plan: `spec.precision`,
+    `parallel.tensor`, `model.layers`, `shape.gpus_per_node`.
     """
 
     task: Task
@@ -198,10 +198,10 @@ class GivenArguments:
 
     def text(self, name: str) -> str | None:
         """The argument's only value, or the key's."""
-        if "." in name:
+        found = self.arguments.get(name)
+        if found is None and "." in name:
             value = self._key(name)
             return None if value is None else str(value)
-        found = self.arguments.get(name)
         return found.texts[0] if found and len(found.values) == 1 else None
 
     def number(self, name: str) -> float | None:
@@ -233,7 +233,10 @@ class GivenArguments:
 
     def _key(self, name: str) -> Any:
         part, _, key = name.partition(".")
-        return getattr(self.part(part), key, None)
+        try:
+            return getattr(self.part(part), key, None)
+        except KeyError:  # an argument with a dot in its name, which is not given
+            return None
 
     def finding(self, name: str, what: str, hint: str) -> Finding:
         """A mistake at one argument."""
@@ -244,4 +247,5 @@ _PARTS: Mapping[str, Callable[[Task], Any]] = {
     "spec": lambda task: task.spec,
     "model": lambda task: task.spec.model,
     "parallel": lambda task: task.parallelism,
+    "shape": lambda task: task.shape,
 }

@@ -20,6 +20,7 @@ from clusterjobs.frameworks.base import (
     folder_on_the_node,
 )
 from clusterjobs.frameworks.flags import argument_findings, table
+from clusterjobs.frameworks.rules import Case, GivenArguments, Rule, check_rules, row
 from clusterjobs.frameworks.torch_foreseen import of_torchtitan
 from clusterjobs.spec import field_types
 from clusterjobs.spec.experiment import Experiment
@@ -179,10 +180,48 @@ def _check_arguments(
     underscored = [one._replace(name=one.key) for one in given]  # tyro takes - and _ alike
     for finding in argument_findings(underscored, known):
         diagnostics.problem(*finding)
+    check_rules(RULES, GivenArguments(task, {one.key: one for one in given}), diagnostics)
     if spec.precision == "fp16":
         what = "torchtitan trains in bfloat16 or float32"
         diagnostics.problem(("precision",), what, "precision: bf16")
     _check_data_parallel(task, diagnostics)
+
+
+# What it takes without a word. Source: torchtitan 0.3.0, components/optimizer/lr_scheduler.py,
+# components/checkpoint.py and trainer.py.
+RULES: tuple[Rule[GivenArguments], ...] = (
+    row(
+        "`lr_scheduler.warmup_steps` as long as the training",
+        "it warns in the log, and shortens the warm-up to the training",
+        "components/optimizer/lr_scheduler.py",
+        Case(
+            "lr_scheduler.warmup_steps",
+            "it >= training.steps, training.steps > 0",
+            "a warm-up of {it:g} steps, and the training has no more",
+            "a shorter warm-up",
+        ),
+        warning=True,
+    ),
+    row(
+        "`checkpoint.interval` longer than the training",
+        "it saves at the end alone",
+        "components/checkpoint.py",
+        Case(
+            "checkpoint.interval",
+            "it > training.steps, training.steps > 0",
+            "a checkpoint every {it:g} steps, and the training has fewer",
+            "a smaller interval",
+        ),
+        warning=True,
+    ),
+    row(
+        "`training.steps: 1`",
+        "it ends after one step",
+        "trainer.py, train",
+        Case("training.steps", "it == 1", "the training ends after one step", "remove it"),
+        warning=True,
+    ),
+)
 
 
 def _check_data_parallel(task: Task, diagnostics: Diagnostics) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clusterjobs.frameworks import deepspeed, ds_config_rules, flags
+from clusterjobs.frameworks import deepspeed, ds_config_rules, flags, lightning, torchtitan
 from clusterjobs.frameworks import huggingface as huggingface_rules
 from clusterjobs.frameworks.fairseq import rules as argument_rules
 from clusterjobs.frameworks.fairseq import rules as training_rules
@@ -24,7 +24,9 @@ RULE_SETS: dict[str, Iterable[Rule[Any]]] = {
     "megatron-deepspeed": RULES,
     "megatron-lm": MEGATRON_LM_RULES,
     "gpt-neox": (*TRAINING_RULES, *MODEL_RULES),
-    "huggingface": huggingface_rules.RULES,
+    "huggingface": (*huggingface_rules.RULES, *huggingface_rules.SILENT_RULES),
+    "lightning": lightning.RULES,
+    "torchtitan": torchtitan.RULES,
     "fairseq": (*argument_rules.ARGUMENT_RULES, *training_rules.TRAINING_RULES),
 }
 

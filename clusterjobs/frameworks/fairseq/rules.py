@@ -227,6 +227,19 @@ TRAINING_RULES: tuple[Rule[Given], ...] = (
         warning=True,
     ),
     row(
+        "`max-update: 1`, or `cpu` on nodes with GPUs",
+        "it ends after one update, or trains on the CPUs",
+        "fairseq_cli/train.py",
+        Case("max_update", "it == 1", "the training ends after one update", "remove it"),
+        Case(
+            "cpu",
+            "shape.gpus_per_node, it != false|False",
+            "fairseq uses none of the node's GPUs",
+            "remove it, or write gpus_per_node: 0",
+        ),
+        warning=True,
+    ),
+    row(
         "`warmup-updates` as long as the training",
         "the learning rate never reaches lr",
         "fairseq/optim/lr_scheduler",

@@ -305,4 +305,75 @@ SCHEDULE_RULES: tuple[Rule[Given], ...] = (
     interval_beyond_the_end,
 )
 
-RULES = (*SCHEDULE_RULES, *MODEL_RULES)
+# What both Megatrons take without a word, with the sources of arguments.py and checkpointing.py.
+SILENT_RULES: tuple[Rule[Given], ...] = (
+    row(
+        "`finetune`, `no-load-optim`, `no-load-rng` or `no-save-optim` with restarts",
+        "each attempt begins at iteration 0, or without the optimizer's state",
+        "checkpointing.py, load_checkpoint",
+        Case(
+            "finetune|no_load_optim|no_load_rng|no_save_optim|no_save_rng",
+            "spec.restarts",
+            "{argument}: a restarted job would not continue where it was",
+            "remove it, or restarts; begin from another checkpoint in a job of its own",
+        ),
+        warning=True,
+    ),
+    row(
+        "`exit-interval` with restarts",
+        "each attempt ends with exit code 0, as if the training were done",
+        "training.py, train",
+        Case(
+            "exit_interval",
+            "it < train_iters, spec.restarts",
+            "every attempt ends after {it:g} iterations with exit code 0: the job is done",
+            "remove it",
+        ),
+        warning=True,
+    ),
+    row(
+        "`tensorboard-log-interval` or another setting of TensorBoard without `tensorboard-dir`",
+        "it writes no events",
+        "global_vars.py, _set_tensorboard_writer",
+        Case(
+            "tensorboard_log_interval|tensorboard_queue_size|log_timers_to_tensorboard|"
+            "log_memory_to_tensorboard|log_world_size_to_tensorboard",
+            "not tensorboard_dir, not wandb_project",
+            "{argument} has no effect without tensorboard-dir",
+            "add `tensorboard-dir: /fsx/logs/tensorboard`, or remove it",
+        ),
+        warning=True,
+    ),
+    row(
+        "`wandb-exp-name` or `wandb-save-dir` without `wandb-project`",
+        "it logs nothing there",
+        "global_vars.py, _set_wandb_writer",
+        Case(
+            "wandb_exp_name|wandb_save_dir",
+            "not wandb_project",
+            "{argument} has no effect without wandb-project",
+            "add `wandb-project: my-project`, or remove it",
+        ),
+        warning=True,
+    ),
+    row(
+        "`eval-interval` or `log-interval` longer than the training",
+        "it never evaluates, or never logs",
+        "training.py, train",
+        Case(
+            "eval_interval",
+            "it > train_iters, train_iters > 0, eval_iters != 0",
+            "longer than the training, {train_iters:g} iterations: it evaluates at the end alone",
+            "a smaller eval-interval, or eval-iters: 0",
+        ),
+        Case(
+            "log_interval",
+            "it > train_iters, train_iters > 0",
+            "longer than the training, {train_iters:g} iterations: no line is logged",
+            "a smaller log-interval",
+        ),
+        warning=True,
+    ),
+)
+
+RULES = (*SCHEDULE_RULES, *MODEL_RULES, *SILENT_RULES)

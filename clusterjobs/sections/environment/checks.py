@@ -169,6 +169,20 @@ _TCP_INSTEAD = {"FI_PROVIDER": "tcp", "NCCL_NET": "socket"}
 _INTERFACE = re.compile(r"=?(?:eth|ens|enp)\w+")
 
 
+def _misleading(context: Context, name: str, value: str) -> tuple[str, str] | None:
+    """What is wrong with a value that a program takes and trains something else with."""
+    shape = context.placement.shape
+    is_interface = name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
+    if is_interface and shape.nodes > 1 and value.lstrip("=") == "lo":
+        return "lo reaches no other node", "remove it"
+    if name in ("JAX_PLATFORMS", "JAX_PLATFORM_NAME") and shape.gpus_per_node and value == "cpu":
+        return "JAX uses none of the node's GPUs", "remove it, or write gpus_per_node: 0"
+    levels = ("OFF", "INFO", "DETAIL")
+    if name == "TORCH_DISTRIBUTED_DEBUG" and value.upper() not in levels and "$" not in value:
+        return f"torch knows {', '.join(levels)}, and ends at {value}", f"write {name}: DETAIL"
+    return None
+
+
 def check_variables(context: Context, env: Mapping[str, str]) -> None:
     """Check the spec's own `env`."""
     placement, contained = context.placement, context.spec.software.container is not None
@@ -196,6 +210,8 @@ def check_variables(context: Context, env: Mapping[str, str]) -> None:
         elif fabric.network and _TCP_INSTEAD.get(name) == as_text(value).lower():
             what = f"{value}: {fabric.title} is not used"
             context.problem(path, what, "remove it", warning=True)
+        elif found := _misleading(context, name, as_text(value)):
+            context.problem(path, found[0], found[1], warning=True)
         elif name == "NCCL_SOCKET_IFNAME" and _INTERFACE.fullmatch(as_text(value)):
             context.problem(
                 path,

@@ -1,0 +1,180 @@
+"""What a framework takes without a word, and trains something else than the spec says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from plans import plan_of
+
+MODEL = {"layers": 24, "hidden": 1024, "heads": 16, "sequence": 1024}
+BASES: dict[str, dict[str, Any]] = {
+    "megatron-lm": {
+        "script": "pretrain_gpt.py",
+        "model": MODEL,
+        "batch": {"micro": 4, "global": 128},
+        "args": {"train-iters": 1000, "lr": "1e-4"},
+    },
+    "huggingface": {"script": "train.py", "launcher": "torchrun"},
+    "lightning": {"script": "train.py", "lightning": {"cli": "fit"}},
+    "torchtitan": {"torchtitan": {"module": "llama3", "config": "llama3_8b"}},
+    "fairseq": {
+        "script": None,
+        "fairseq": {"arch": "roberta_large", "data": "/fsx/d", "task": "masked_lm"},
+        "batch": {"micro": 16},
+        "args": {"max-update": 1000, "lr": "1e-4", "optimizer": "adam"},
+    },
+    "torchrun": {"script": "train.py"},
+    "jax": {"script": "train.py", "ranks_per_node": 1},
+}
+RESTARTS = {"restarts": {"failure": 2}, "checkpoints": {"path": "/fsx/c"}}
+SAVES = {"save-interval": 100}
+# A framework, what is added to its base, where the warning is, what it says.
+WRONG: list[tuple[str, dict[str, Any], str, str]] = [
+    ("megatron-lm", {"args": {"finetune": True, **SAVES}, **RESTARTS}, "args.finetune", "continue"),
+    (
+        "megatron-lm",
+        {"args": {"no-load-optim": True, **SAVES}, **RESTARTS},
+        "args.no-load-optim",
+        "continue",
+    ),
+    (
+        "megatron-lm",
+        {"args": {"exit-interval": 500, **SAVES}, **RESTARTS},
+        "args.exit-interval",
+        "exit code 0",
+    ),
+    ("megatron-lm", {"args": {"eval-interval": 5000}}, "args.eval-interval", "at the end alone"),
+    ("megatron-lm", {"args": {"log-interval": 2000}}, "args.log-interval", "no line is logged"),
+    (
+        "megatron-lm",
+        {"args": {"log-timers-to-tensorboard": True}},
+        "args.log-timers-to-tensorboard",
+        "no effect without tensorboard-dir",
+    ),
+    ("megatron-lm", {"args": {"wandb-exp-name": "a"}}, "args.wandb-exp-name", "wandb-project"),
+    (
+        "huggingface",
+        {"args": {"save_strategy": "epoch", "save_steps": 500}},
+        "args.save_steps",
+        "not read: save_strategy is epoch",
+    ),
+    (
+        "huggingface",
+        {"args": {"logging_strategy": "no", "logging_steps": 10}},
+        "args.logging_steps",
+        "not read",
+    ),
+    ("huggingface", {"args": {"eval_steps": 500}}, "args.eval_steps", "is no by default"),
+    ("huggingface", {"args": {"max_steps": 1}}, "args.max_steps", "after one step"),
+    (
+        "huggingface",
+        {"args": {"max_steps": 100, "warmup_steps": 200}},
+        "args.warmup_steps",
+        "a warm-up of 200 steps",
+    ),
+    (
+        "huggingface",
+        {"args": {"max_steps": 100, "save_steps": 500}},
+        "args.save_steps",
+        "every 500 steps",
+    ),
+    (
+        "huggingface",
+        {"args": {"ignore_data_skip": True}, **RESTARTS},
+        "args.ignore_data_skip",
+        "same data",
+    ),
+    ("lightning", {"args": {"trainer.fast_dev_run": "true"}}, "args.trainer.fast_dev_run", "no tr"),
+    (
+        "lightning",
+        {"args": {"trainer.overfit_batches": 10}},
+        "args.trainer.overfit_batches",
+        "no training",
+    ),
+    ("lightning", {"args": {"trainer.max_steps": 1}}, "args.trainer.max_steps", "after 1 steps"),
+    (
+        "lightning",
+        {"args": {"trainer.enable_checkpointing": "false"}, **RESTARTS},
+        "args.trainer.enable_checkpointing",
+        "switched off",
+    ),
+    ("lightning", {"args": {"trainer.accelerator": "cpu"}}, "args.trainer.accelerator", "GPUs"),
+    (
+        "lightning",
+        {"args": {"trainer.limit_train_batches": 0}},
+        "args.trainer.limit_train_batches",
+        "no batch",
+    ),
+    (
+        "lightning",
+        {"args": {"trainer.max_steps": 10, "trainer.min_steps": 20}},
+        "args.trainer.min_steps",
+        "20 steps at least",
+    ),
+    (
+        "torchtitan",
+        {"args": {"training.steps": 100, "lr_scheduler.warmup_steps": 200}},
+        "args.lr_scheduler.warmup_steps",
+        "a warm-up of 200",
+    ),
+    (
+        "torchtitan",
+        {"args": {"training.steps": 100, "checkpoint.interval": 500}},
+        "args.checkpoint.interval",
+        "every 500 steps",
+    ),
+    ("torchtitan", {"args": {"training.steps": 1}}, "args.training.steps", "after one step"),
+    (
+        "fairseq",
+        {"args": {"reset-optimizer": True}, **RESTARTS},
+        "args.reset-optimizer",
+        "after each restart",
+    ),
+    ("fairseq", {"args": {"cpu": True}}, "args.cpu", "none of the node's GPUs"),
+    ("fairseq", {"args": {"max-update": 1}}, "args.max-update", "after one update"),
+    ("torchrun", {"nodes": 2, "env": {"NCCL_SOCKET_IFNAME": "lo"}}, "env.NCCL_SOCKET_IFNAME", "lo"),
+    ("torchrun", {"env": {"TORCH_DISTRIBUTED_DEBUG": "1"}}, "env.TORCH_DISTRIBUTED_DEBUG", "OFF"),
+    ("jax", {"env": {"JAX_PLATFORMS": "cpu"}}, "env.JAX_PLATFORMS", "none of the node's GPUs"),
+]
+RIGHT: list[tuple[str, dict[str, Any]]] = [
+    ("megatron-lm", {"args": {"finetune": True, "load": "/fsx/other"}}),
+    ("megatron-lm", {"args": {"eval-interval": 5000, "eval-iters": 0, "log-interval": 10}}),
+    ("megatron-lm", {"args": {"log-timers-to-tensorboard": True, "tensorboard-dir": "/fsx/t"}}),
+    ("megatron-lm", {"args": {"wandb-exp-name": "a", "wandb-project": "p"}}),
+    ("huggingface", {"args": {"save_strategy": "steps", "save_steps": 500, "max_steps": 1000}}),
+    ("huggingface", {"args": {"eval_strategy": "steps", "eval_steps": 500}}),
+    ("huggingface", {"args": {"max_steps": -1, "warmup_steps": 200, "ignore_data_skip": True}}),
+    ("lightning", {"args": {"trainer.fast_dev_run": "false", "trainer.max_steps": 1000}}),
+    ("lightning", {"args": {"trainer.enable_checkpointing": "false", "trainer.min_steps": 10}}),
+    ("lightning", {"args": {"trainer.limit_train_batches": 0.5, "trainer.accelerator": "gpu"}}),
+    ("torchtitan", {"args": {"training.steps": 1000, "lr_scheduler.warmup_steps": 200}}),
+    ("fairseq", {"args": {"reset-optimizer": True, "restore-file": "/fsx/other.pt"}}),
+    ("torchrun", {"env": {"NCCL_SOCKET_IFNAME": "lo", "TORCH_DISTRIBUTED_DEBUG": "detail"}}),
+    ("torchrun", {"nodes": 2, "env": {"NCCL_SOCKET_IFNAME": "^lo", "JAX_PLATFORMS": "cuda"}}),
+]
+
+
+def warnings(framework: str, more: dict[str, Any]) -> dict[str, str]:
+    base = BASES[framework]
+    keys = {**base, **more, "args": {**base.get("args", {}), **more.get("args", {})}}
+    plan = plan_of(framework=framework, **keys)
+    return {one.path: one.what for one in plan.warnings if not one.info}
+
+
+@pytest.mark.parametrize(
+    ("framework", "more", "path", "says"), WRONG, ids=lambda one: str(one)[:40]
+)
+def test_a_training_of_something_else_is_warned_of(
+    framework: str, more: dict[str, Any], path: str, says: str
+) -> None:
+    found = warnings(framework, more)
+    assert path in found, found
+    assert says in found[path]
+
+
+@pytest.mark.parametrize(("framework", "more"), RIGHT, ids=lambda one: str(one)[:60])
+def test_what_is_meant_so_is_not_warned_of(framework: str, more: dict[str, Any]) -> None:
+    before, found = warnings(framework, {}), warnings(framework, more)
+    more_keys = {f"{part}.{name}" for part in ("args", "env") for name in more.get(part, ())}
+    assert more_keys & (found.keys() - before.keys()) == set(), found
