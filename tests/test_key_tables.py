@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from key_tables import TABLE, TABLES, rows, table
+from reference_pages import DOCS, MADE, PARTS
 
 from clusterjobs.spec.experiment import Experiment
 
@@ -31,3 +32,15 @@ def test_every_key_at_the_top_of_a_spec_is_in_a_table_of_the_page() -> None:
 def test_every_meaning_is_short() -> None:
     found = {row.path: len(row.key.doc) for name in TABLES for row in rows(name)}
     assert {path: length for path, length in found.items() if length > LONGEST} == {}
+
+
+@pytest.mark.parametrize(("name", "page"), [("commands", "commands.md"), ("api", "python.md")])
+def test_the_reference_of_commands_and_of_the_api_is_that_of_the_code(
+    name: str, page: str, request: pytest.FixtureRequest
+) -> None:
+    path = DOCS / page
+    wanted = PARTS[name]()
+    if request.config.getoption("--update-goldens"):
+        new = f"<!-- made from: {name} -->\n{wanted}<!-- end of what is made -->"
+        path.write_text(MADE.sub(lambda _: new, path.read_text("utf-8")), encoding="utf-8")
+    assert dict(MADE.findall(path.read_text("utf-8"))) == {name: wanted}, "see --update-goldens"

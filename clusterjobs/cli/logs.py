@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import pathlib
+from collections.abc import Callable
 
 import click
 
-from clusterjobs.console import completed_by, printable, spec_argument
+from clusterjobs.console import completed_by, print_json, printable
 from clusterjobs.errors import InputError, did_you_mean, one_problem
+from clusterjobs.runs.answers import LogsAnswer
 from clusterjobs.runs.follow.one_job import (
     FollowedJob,
     LogPrinter,
@@ -24,16 +28,19 @@ from clusterjobs.slurm.queue import Queued, known_jobs
 _EXAMPLES = """\b
 Examples:
   clusterjobs logs exp.yaml
-  clusterjobs logs exp.yaml 1234 --follow
+  clusterjobs logs 1234 --follow
   clusterjobs logs exp.yaml --rank 3 --tail 100
   clusterjobs logs exp.yaml --role server          (of a job with roles)
   clusterjobs logs sweep.yaml 7
   clusterjobs logs sweep.yaml lr=3e-4,micro=8 --follow
 """
+_LINES_OF_JSON = 1000
 
 
 @click.command(epilog=_EXAMPLES)
-@spec_argument
+@click.argument(
+    "spec", type=click.Path(readable=False, path_type=pathlib.Path), metavar="SPEC|JOB_ID"
+)
 @click.argument(
     "which",
     required=False,
@@ -51,6 +58,12 @@ Examples:
     "-n", "--tail", type=click.IntRange(min=0), metavar="N", help="Start with the last N lines."
 )
 @click.option("-f", "--follow", is_flag=True, help="Keep printing until the job has ended.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print the job, the log's file and its last lines as JSON; without --tail, 1,000.",
+)
 def logs(
     spec: pathlib.Path,
     which: str | None,
@@ -58,21 +71,27 @@ def logs(
     role: str | None,
     tail: int | None,
     follow: bool,
+    as_json: bool,
 ) -> None:
-    """Print the log of a job of SPEC, with all its attempts.
+    """Print the log of a job, with all its attempts.
 
-    POINT is a point of a sweep: its index, its name, or a part of its name. Without POINT or
-    JOB_ID: the log of the newest job; of a sweep, a list of its points.
+    A JOB_ID alone: its spec is looked for here, and where the job was submitted. POINT is a point
+    of a sweep: its index, its name, or a part of its name. A SPEC alone: the log of its newest job;
+    of a sweep, a list of its points.
     """
     if role is not None and (follow or rank is not None):
         raise click.UsageError("--role cannot be combined with --follow or --rank")
+    if as_json and follow:
+        raise click.UsageError("--json cannot be combined with --follow")
+    if as_json and tail is None:
+        tail = _LINES_OF_JSON
     try:
         chosen = chosen_log(spec, which)
     except NoPointError as error:
         click.echo(error.table, err=True)
         raise
     if chosen.unstarted:
-        _print_unstarted(chosen)
+        _print(chosen.job_id, chosen.unstarted.output, as_json, lambda: _print_unstarted(chosen))
         return
 
     def new_printer(path: pathlib.Path) -> LogPrinter:
@@ -82,7 +101,8 @@ def logs(
     job = job_with_id(chosen.job_id, chosen.jobs or ())
     log = chosen.base / (job.job_id if job else chosen.job_id) / "job.log"
     if role is not None:
-        LogPrinter(_log_of_role(log.parent, role), None, tail).finish()
+        of_role = _log_of_role(log.parent, role)
+        _print(log.parent.name, of_role, as_json, LogPrinter(of_role, None, tail).finish)
         return
     if follow:
         if chosen.jobs is None:
@@ -92,11 +112,27 @@ def logs(
         if followed.log is None:
             raise _no_log(chosen, None, log)
     elif log.exists():
-        new_printer(log).finish()
+        _print(log.parent.name, log, as_json, new_printer(log).finish)
     else:
         raise _no_log(chosen, job, log)
     if chosen.jobs is not None:
         _note_missing_record(spec, chosen, log.parent)
+
+
+def _print(
+    job_id: str, log: pathlib.Path | None, as_json: bool, printed: Callable[[], None]
+) -> None:
+    if not as_json:
+        printed()
+        return
+    with contextlib.redirect_stdout(io.StringIO()) as lines:
+        printed()
+    answer: LogsAnswer = {
+        "job_id": job_id,
+        "log": str(log or ""),
+        "lines": lines.getvalue().splitlines(),
+    }
+    print_json(answer)
 
 
 def _queue(chosen: ChosenLog) -> PolledQueue:

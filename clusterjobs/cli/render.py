@@ -5,14 +5,18 @@ from __future__ import annotations
 import pathlib
 import shlex
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
 
 import click
 
-from clusterjobs.api import load
+from clusterjobs.api import Run, load
 from clusterjobs.console import (
     State,
+    json_option,
     output_option,
+    print_json,
     printable,
+    problem_data,
     set_option,
     show_problems,
     specs_argument,
@@ -23,6 +27,9 @@ from clusterjobs.console import (
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.runs.plan_text import run_summary
 from clusterjobs.runs.write import changed_files, recorded_spec
+
+if TYPE_CHECKING:
+    from clusterjobs.runs.answers import Change, RenderAnswer
 
 _EXAMPLES = """\b
 Examples:
@@ -40,6 +47,7 @@ Examples:
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 if the files are not current.")
 @strict_option
 @click.option("--force", is_flag=True, help="Overwrite files that clusterjobs did not write.")
+@json_option
 def render(
     specs: tuple[pathlib.Path, ...],
     output: pathlib.Path,
@@ -47,11 +55,16 @@ def render(
     check: bool,
     strict: bool,
     force: bool,
+    as_json: bool,
 ) -> int:
     """Write the job script and the config files of SPEC, and print a summary.
 
     --check takes several specs, and prints one table.
     """
+    if as_json and (check or len(specs) > 1):
+        raise click.UsageError(
+            "--json is for one spec, without --check: `diff --json` writes nothing"
+        )
     if len(specs) > 1:
         return _check_all(_folders(specs, output, check), settings)
     (spec,) = specs
@@ -64,6 +77,9 @@ def render(
         return _check(output, outputs)
     previous = recorded_spec(output)
     changes = run.render(output, force=force)
+    if as_json:
+        print_json(_answer(run, output, changes, outputs))
+        return 0
     click.echo(run_summary(run))
     click.echo()
     for name in outputs:
@@ -78,6 +94,19 @@ def render(
     for name in run.script_names:
         click.echo(f"submit it with: sbatch {shlex.quote(str(output / name))}")
     return 0
+
+
+def _answer(
+    run: Run, output: pathlib.Path, changes: dict[str, str], outputs: dict[str, str]
+) -> RenderAnswer:
+    names = [*outputs, *sorted(set(changes) - set(outputs))]
+    now = {one: cast("Change", changes.get(one, "unchanged")) for one in names}
+    return {
+        "folder": str(output),
+        "files": [{"name": name, "change": change} for name, change in now.items()],
+        "scripts": list(run.script_names),
+        "problems": [problem_data(one) for one in (*run.warnings, *run.notes)],
+    }
 
 
 def _check(output: pathlib.Path, outputs: dict[str, str]) -> int:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
+import sys
 
 import click
 
 from clusterjobs.api import load
-from clusterjobs.console import submit_options
+from clusterjobs.console import print_json, submit_options
+from clusterjobs.runs.answers import RunAnswer
 
 _EXAMPLES = """\b
 Examples:
@@ -19,6 +22,9 @@ Examples:
 
 @click.command(epilog=_EXAMPLES)
 @submit_options
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print how it ended as JSON; the log goes to stderr."
+)
 @click.argument("sbatch_options", nargs=-1, type=click.UNPROCESSED)
 def run(
     spec: pathlib.Path,
@@ -29,6 +35,7 @@ def run(
     failed: bool,
     completed: bool,
     yes: bool,
+    as_json: bool,
     sbatch_options: tuple[str, ...],
 ) -> int:
     """Submit SPEC and follow the job until it ends: why it waits, its log, how it ended.
@@ -46,4 +53,13 @@ def run(
     if not loaded.sweep and (patterns or failed or completed):
         raise click.UsageError(f"--points, --failed, --all: {spec} has no sweep")
     options = SubmitOptions(patterns, completed, failed, yes, sbatch_options)
-    return run_to_the_end(loaded, output, force, options)
+    with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+        end = run_to_the_end(loaded, output, force, options)
+    if as_json:
+        answer: RunAnswer = {
+            "job_ids": list(end.job_ids),
+            "exit_code": end.exit_code,
+            "points": [{"name": name, "state": state} for name, state in end.states.items()],
+        }
+        print_json(answer)
+    return end.exit_code

@@ -92,7 +92,7 @@ def of_run(run: Run, output: pathlib.Path, force: bool) -> tuple[int, Measuremen
     from clusterjobs.runs.follow.run import run_to_the_end
     from clusterjobs.runs.submit.points import SubmitOptions
 
-    code = run_to_the_end(run, output, force, SubmitOptions())
+    code = run_to_the_end(run, output, force, SubmitOptions()).exit_code
     if code:
         return code, None
     logs = logs_folder(run.loaded.spec.logs.path)

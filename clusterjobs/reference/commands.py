@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -16,11 +17,13 @@ from clusterjobs.reference.complete import completed_keys, typed_path
 from clusterjobs.reference.keys import Documented, all_keys
 from clusterjobs.reference.schema import (
     Schema,
+    answer_schema,
     file_schema,
     plain_text,
     spec_schema,
     value_in_words,
 )
+from clusterjobs.runs.answers import ANSWERS
 from clusterjobs.sites.policy import Policy
 from clusterjobs.sites.prices import SitePrices
 
@@ -143,6 +146,7 @@ _FILES: dict[str, Callable[[], Schema]] = {
     "site": lambda: file_schema("clusterjobs site.yaml", SitePrices, other_keys=True),
     "policy": lambda: file_schema("clusterjobs policy.yaml", Policy),
     "cluster": lambda: file_schema("clusterjobs description of a cluster", Description),
+    **{name: functools.partial(answer_schema, name) for name in ANSWERS},
 }
 
 
@@ -153,7 +157,8 @@ _FILES: dict[str, Callable[[], Schema]] = {
     type=click.Choice([*_FILES]),
     default="spec",
     show_default=True,
-    help="The file: a spec, site.yaml, policy.yaml, or the description of a Slurm cluster.",
+    help="A file: a spec, site.yaml, policy.yaml, or the description of a Slurm cluster; or what a "
+    "command prints with --json.",
 )
 def schema(what: str) -> None:
     """Print the JSON Schema (2020-12) of a spec, with the keys of all installed frameworks."""

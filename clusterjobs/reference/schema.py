@@ -16,11 +16,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Literal, Union
 
 from annotated_types import Ge, Le
+from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
 from clusterjobs.frameworks import option_models
 from clusterjobs.launchers import LauncherOptions
 from clusterjobs.reference.keys import default_of
+from clusterjobs.runs.answers import ANSWERS
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.job import EXTENDS
 from clusterjobs.spec.layers import WORDS
@@ -42,6 +44,12 @@ def spec_schema() -> Schema:
 def file_schema(title: str, model: type[SpecModel], other_keys: bool = False) -> Schema:
     """The schema of another file. `other_keys`: it may also have keys that the model lacks."""
     return _Schemas().of_file(title, model, other_keys)
+
+
+def answer_schema(command: str) -> Schema:
+    """The schema of what a command prints with --json."""
+    made = TypeAdapter(ANSWERS[command]).json_schema()
+    return {"$schema": DIALECT, **made, "title": f"clusterjobs {command} --json"}
 
 
 def value_in_words(field: FieldInfo) -> str:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import collections
-import contextlib
-import itertools
 import pathlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from clusterjobs.console import say_on_stderr
-from clusterjobs.errors import InputError, one_problem
+from clusterjobs.errors import one_problem
 from clusterjobs.plugins import named_here
 from clusterjobs.report.compare import first_names
 from clusterjobs.report.logs.metric_files import metric_files
-from clusterjobs.runs.find_specs import find_specs
+from clusterjobs.runs.jobs.choose import NO_SPEC, spec_of_job
 from clusterjobs.runs.jobs.find import spec_jobs
 from clusterjobs.runs.jobs.folders import digest_of, job_folders, point_folders, point_jobs
 from clusterjobs.runs.jobs.states import SweepJobs, sweep_jobs
@@ -24,7 +22,6 @@ from clusterjobs.slurm.queue import jobs_if_known
 STANDARD_INPUT = "-"
 _SPECS = (".yaml", ".yml")
 _LOG = "job.log"
-_MOST_SPECS = 200  # that are searched for a job
 
 
 @dataclass(frozen=True)
@@ -153,19 +150,12 @@ def _of_job(job_id: str) -> Target:
         folder = named_here(base / "logs" / job_id)
         if (folder / _LOG).exists():
             return Target(folder / _LOG, folder.absolute(), _spec_in(base, folder))
-    for spec in itertools.islice(_specs(bases), _MOST_SPECS):
-        with contextlib.suppress(InputError):  # a spec that is wrong, or of other jobs
-            return next(_of_spec(spec, [job_id], []))
+    if spec := spec_of_job(job_id, jobs):
+        return next(_of_spec(spec, [job_id], []))
     raise one_problem(
-        f"no log of job {job_id} is found: not in logs/{job_id}, nor by a spec in this folder",
-        hint=f"name its spec, too: clusterjobs report exp.yaml {job_id}; or its log",
+        NO_SPEC.format(job_id),
+        hint=f"name it: clusterjobs report exp.yaml {job_id}; or name the job's log",
     )
-
-
-def _specs(folders: Sequence[pathlib.Path]) -> Iterator[pathlib.Path]:
-    existing = [folder for folder in folders if folder.is_dir()]
-    with contextlib.suppress(InputError):
-        yield from map(pathlib.Path, find_specs(existing).specs)
 
 
 def _spec_in(base: pathlib.Path, folder: pathlib.Path) -> pathlib.Path | None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from clusterjobs.errors import InputError
 from clusterjobs.files import open_regular
+from clusterjobs.slurm.queue import Queued
 from clusterjobs.yaml import document as yaml_document
 
 _ENDINGS = (".yaml", ".yml")
@@ -138,7 +139,10 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 def _leads_up(link: str) -> bool:
     """Whether it is a link to a folder that it is in itself."""
-    target = os.path.realpath(link)
+    try:
+        target = os.path.realpath(link)
+    except OSError:  # of another process's folder in /proc
+        return False
     here = os.path.realpath(os.path.dirname(link))  # noqa: PTH120
     return os.path.islink(link) and f"{here}/".startswith(f"{target.rstrip('/')}/")  # noqa: PTH114
 
@@ -179,9 +183,19 @@ _MOST_FILES = 1000  # of one folder that are looked at
 _MOST_BYTES = 1 << 20
 
 
-def specs_named(folder: Path, names: Collection[str]) -> Iterator[Path]:
+def specs_of(jobs: Iterable[Queued]) -> Iterator[Path]:
+    """The files that may be the specs of jobs: of the same name, where the jobs were submitted."""
+    names: dict[str, set[str]] = {}
+    for job in jobs:
+        if job.workdir:
+            names.setdefault(job.workdir, set()).add(job.name)
+    for folder, wanted in names.items():
+        yield from specs_named(Path(folder), wanted)
+
+
+def specs_named(folder: Path, names: Collection[str] = ()) -> Iterator[Path]:
     """The files of the folder that have one of the names, or may have it from the file that they
-    extend: a quick look, before they are loaded."""
+    extend: a quick look, before they are loaded. Without names, all that have one."""
     try:
         found = sorted(path for path in folder.iterdir() if path.suffix in (".yaml", ".yml"))
     except OSError:
@@ -193,5 +207,6 @@ def specs_named(folder: Path, names: Collection[str]) -> Iterator[Path]:
         except (OSError, RuntimeError):
             continue
         own = [one.strip("'\"") for one in _NAME.findall(text)]
-        if {*names}.intersection(own) or (not own and _EXTENDS.search(text)):
+        inherits = not own and _EXTENDS.search(text)
+        if inherits or (own and not names) or {*names}.intersection(own):
             yield path

@@ -94,8 +94,9 @@ class JobPoint:
 class Job:
     """The job of a submitted run; of a sweep, the jobs of all of its points.
 
-    Properties ask Slurm once, and read the folders of the jobs, each time they are used. They raise
-    InputError if Slurm's controller does not answer.
+    `ids`: those that sbatch gave; none if nothing had to be submitted. Properties ask Slurm once,
+    and read the folders of the jobs, each time they are used. They raise InputError if Slurm's
+    controller does not answer.
     """
 
     def __init__(self, run: Run, ids: Sequence[str], names: Sequence[str], say: Say) -> None:

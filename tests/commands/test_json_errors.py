@@ -16,6 +16,10 @@ from clusterjobs.cli import plan as plan_command
 # What makes each command fail, if anything but a wrong option can.
 FAILING = {
     "plan": ["nosuch.yaml"],
+    "render": ["nosuch.yaml"],
+    "diff": ["nosuch.yaml"],
+    "run": ["wrong.yaml"],
+    "logs": ["exp.yaml"],
     "advise": ["exp.yaml"],
     "calibrate": ["exp.yaml"],
     "submit": ["wrong.yaml"],

@@ -7,6 +7,7 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
+import jsonschema
 import pytest
 from stand_in_squeue import row, write_squeue
 
@@ -51,6 +52,34 @@ def test_the_lines_of_a_rank_without_labels(
     assert clusterjobs("logs", "exp.yaml", "--rank", "3", "--tail", "2").out == "c\ne\n"
     assert clusterjobs("logs", "exp.yaml", "7", "--tail", "1").out == "0: f\n"
     assert clusterjobs("logs", "exp.yaml", "--tail", "0").out == ""
+    answer = json.loads(clusterjobs("logs", "exp.yaml", "--tail", "2", "--json").out)
+    log = str(folder / "logs/7/job.log")
+    assert answer == {"job_id": "7", "log": log, "lines": ["3: [rank3]: e", "0: f"]}
+    schema = json.loads(clusterjobs("schema", "--of", "logs").out)
+    jsonschema.validate(answer, schema)
+
+
+def test_a_job_id_alone_is_enough_wherever_its_spec_is_known(
+    clusterjobs: Callable[..., Any],
+    folder: pathlib.Path,
+    queue: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write_job(folder / "logs/7", LOG)
+    write_job(folder / "logs/8", "0: g\n")
+    assert clusterjobs("logs", "7", "--rank", "3").out == "b\nc\ne\n"
+    shown = clusterjobs("status", "7")  # Slurm has forgotten it
+    assert (shown.code, "7    ended" in shown.out, "8  " in shown.out) == (0, True, False)
+    (folder / "elsewhere").mkdir()
+    monkeypatch.chdir(folder / "elsewhere")
+    lost = clusterjobs("logs", "7")
+    assert (lost.code, lost.err) == (
+        1,
+        "the spec of job 7 is not in this folder, nor where the job was submitted\n"
+        "   hint: name it: clusterjobs logs exp.yaml 7\n",
+    )
+    queue(row("7", "COMPLETED", workdir=str(folder)))
+    assert clusterjobs("logs", "7", "--tail", "1").out == "0: f\n"
 
 
 def test_a_rank_that_printed_nothing_or_does_not_exist(

@@ -223,7 +223,7 @@ def test_a_log_elsewhere_has_what_its_spec_knows(
     ("words", "expected"),
     [
         (("missing.log",), "missing.log"),
-        (("99",), "no log of job 99"),
+        (("99",), "the spec of job 99 is not in this folder"),
         (("exp.yaml", "99"), "99"),
         (("missing.yaml",), "missing.yaml"),
         (("empty",), "has no logs of jobs"),

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import click
+import jsonschema
 import pytest
 from stand_in_slurm import StandInSlurm
 from stand_in_squeue import row
@@ -113,6 +114,25 @@ def test_a_job_is_followed_from_the_queue_to_its_end(
         "job 100 is pending: no nodes are free yet (Resources)",
         "job 100 completed",
     ]
+
+
+def test_json_is_all_of_stdout_and_the_log_is_on_stderr(
+    clusterjobs: Callable[..., Any],
+    slurm: StandInSlurm,
+    then: Callable[..., None],
+    folder: pathlib.Path,
+) -> None:
+    job = Job(slurm, folder / "logs")
+    then(
+        together(job.is_("RUNNING"), job.prints("0: loss 9\n")),
+        together(job.records("failure", 3), job.is_("FAILED")),
+    )
+    done = clusterjobs("run", "exp.yaml", "--json")
+    answer = json.loads(done.out)
+    assert "0: loss 9\n" in done.err
+    assert (done.code, answer["exit_code"], answer["job_ids"]) == (3, 3, ["100"])
+    assert [one["state"] for one in answer["points"]] == ["failure"]
+    jsonschema.validate(answer, json.loads(clusterjobs("schema", "--of", "run").out))
 
 
 @pytest.mark.parametrize(

@@ -178,3 +178,17 @@ def test_they_accept_the_projects_own(what: str, path: pathlib.Path) -> None:
         pytest.skip("a ParallelCluster config has the schema of ParallelCluster")
     errors = jsonschema.Draft202012Validator(schema).iter_errors(data)
     assert [error.message for error in errors] == []
+
+
+@pytest.mark.parametrize("command", ["render", "diff"])
+def test_what_a_command_prints_with_json_is_as_its_schema_says(
+    command: str, clusterjobs: Any, folder: pathlib.Path
+) -> None:
+    (folder / "exp.yaml").write_text("name: a\ncluster: small\nframework: command\ncommand: ./a\n")
+    schema = json.loads(clusterjobs("schema", "--of", command).out)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    answer = json.loads(clusterjobs(command, "exp.yaml", "--json").out)
+    assert {one["name"]: one["change"] for one in answer["files"]}["job.sh"] == "new"
+    jsonschema.validate(answer, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**answer, "files": [{"name": "job.sh"}]}, schema)

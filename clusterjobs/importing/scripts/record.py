@@ -191,6 +191,10 @@ class Recording:
     def _stand_in(self, context: Any) -> Any:
         return self._called(context, context.name, list(context.argv))
 
+    def _place(self, variable: tuple[str, str]) -> tuple[int, str]:
+        """Variables in the order in which the script sets them: bashkit has none."""
+        return self._text.find(f"{variable[0]}="), variable[0]
+
     def _by_path(self, context: Any) -> Any:
         return self._called(context, context.argv[0], list(context.argv[1:]))
 
@@ -203,7 +207,7 @@ class Recording:
         line = max(0, int(context.env.get(_LINE, "1") or 1) - 1)
         own = {
             name: value
-            for name, value in context.env.items()
+            for name, value in sorted(context.env.items(), key=self._place)
             if name not in _OF_THE_SHELL and self._environment.get(name) != value
         }
         folder = posixpath.relpath(context.cwd, _SUBMITTED_FROM)
@@ -299,10 +303,32 @@ _SET = re.compile(
 )
 
 
+def optional_names(text: str) -> list[tuple[str, int]]:
+    """The variables that the script takes from sbatch's environment if they are there, else a
+    default; each with the line of its first use."""
+    code = re.sub(r"(?m)^\s*#.*$", "", text)
+    others = {*_of_slurm(1, 0), *_BUILT_IN, *_unset_names(text)}
+    others |= {
+        name
+        for names in _SET.findall(re.sub(r"\b(\w+)=[\"']?\$\{\1:?-", "", code))
+        for name in names
+    }
+    found = {
+        one[1]: code.count("\n", 0, one.start()) + 1
+        for one in reversed([*_USED.finditer(code)])
+        if one[1] and one[2] in ":-=" and one[2] and not one[1].isdigit() and one[1] not in others
+    }
+    slurm = ("SLURM_", "BASH")
+    return sorted(
+        (one for one in found.items() if not one[0].startswith(slurm)), key=lambda one: one[1]
+    )
+
+
 def _unset_names(text: str) -> dict[str, str]:
     """A mark for each variable that the script uses without a default and never sets."""
     code = re.sub(r"(?m)^\s*#.*$", "", text)
     known = {name for names in _SET.findall(code) for name in names if name}
+    known |= {*re.findall(r"\$\{(\w+):?=", code)}  # sets it, too
     used = {
         braced or plain
         for braced, sign, plain in _USED.findall(code)

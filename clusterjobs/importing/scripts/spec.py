@@ -22,6 +22,7 @@ from clusterjobs.importing.scripts.record import (
     Recording,
     computed_in,
     names_in,
+    optional_names,
     shown_mark,
     with_references,
     with_variables,
@@ -143,6 +144,10 @@ class _Import:
         found = [one for one in found if not self._only_prints(one)]
         found = [one for one in found if one.has_srun or one.launcher] or found
         self._assumed += recorded.notes
+        self._assumed += [
+            f"{name} is not in sbatch's environment: line {line} has its default"
+            for name, line in optional_names(self._text)
+        ]
         launch = self._inner(found[-1]) if found else None
         for other in found[:-1]:
             why = "another launch: one job has one; write a spec for each, with needs"

@@ -6,7 +6,7 @@ import pathlib
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import click
 
@@ -15,7 +15,7 @@ from clusterjobs.errors import one_problem
 from clusterjobs.plugins import on_this_machine
 from clusterjobs.runs.follow import one_job as polled_queue
 from clusterjobs.runs.follow.interrupts import asks_before_it_stops, postponed_interrupts
-from clusterjobs.runs.follow.one_job import FollowedJob, LogPrinter, PolledQueue, job_end
+from clusterjobs.runs.follow.one_job import FollowedJob, JobEnd, LogPrinter, PolledQueue, job_end
 from clusterjobs.runs.jobs.choose import points_matching
 from clusterjobs.runs.jobs.find import logs_folder
 from clusterjobs.runs.jobs.states import (
@@ -185,8 +185,19 @@ def _live(job: Queued) -> PointState:
     return PointState(state, job.reason, job.shown_id)
 
 
-def run_to_the_end(run: Run, output: pathlib.Path, force: bool, options: SubmitOptions) -> int:
-    """The exit code: the job's own; of a sweep or an array, 0 if all points have completed.
+class RunEnd(NamedTuple):
+    """`exit_code`: the job's own; of a sweep or an array, 0 if all points have completed.
+
+    `states`: of the points, the tasks, or the job, by name: `completed`, or why not.
+    """
+
+    exit_code: int
+    job_ids: Sequence[str]
+    states: Mapping[str, str]
+
+
+def run_to_the_end(run: Run, output: pathlib.Path, force: bool, options: SubmitOptions) -> RunEnd:
+    """Submit the run, and follow it until all of it has ended.
 
     Raises InputError.
     """
@@ -194,7 +205,7 @@ def run_to_the_end(run: Run, output: pathlib.Path, force: bool, options: SubmitO
     return follow(run, output, force, options)
 
 
-def _run_job(run: Run, output: pathlib.Path, force: bool, options: SubmitOptions) -> int:
+def _run_job(run: Run, output: pathlib.Path, force: bool, options: SubmitOptions) -> RunEnd:
     logs = logs_folder(run.spec.logs.path)
     queue = PolledQueue()
     with asks_before_it_stops() as submitted:
@@ -216,8 +227,14 @@ def _run_job(run: Run, output: pathlib.Path, force: bool, options: SubmitOptions
             )
         if tasks_of(job_id, queue.jobs() or ()):
             points = FollowedPoints(ArrayTasks(job_id, logs), queue)
-            return 0 if points.follow() else 1
-        return _follow_job(run.file, job_id, logs, queue)
+            return _points_end(points, [job_id])
+        end = _follow_job(run.file, job_id, logs, queue)
+        return RunEnd(end.exit_code, [job_id], {run.name: end.reason})
+
+
+def _points_end(points: FollowedPoints, job_ids: Sequence[str]) -> RunEnd:
+    code = 0 if points.follow() else 1
+    return RunEnd(code, job_ids, {name: one.state for name, one in points.states.items()})
 
 
 def _say_needs(needs: Needs | None) -> None:
@@ -225,7 +242,7 @@ def _say_needs(needs: Needs | None) -> None:
         _say(needs_table(needs.rows))
 
 
-def _follow_job(spec: pathlib.Path, job_id: str, logs: pathlib.Path, queue: PolledQueue) -> int:
+def _follow_job(spec: pathlib.Path, job_id: str, logs: pathlib.Path, queue: PolledQueue) -> JobEnd:
     job = FollowedJob(job_id, logs, LogPrinter, queue)
     end = job.follow()
     if not job.log and (printed := output_in_slurm(job_id, on_this_machine)):
@@ -233,7 +250,7 @@ def _follow_job(spec: pathlib.Path, job_id: str, logs: pathlib.Path, queue: Poll
     if end.no_record:
         _say(no_record_note(job_id, end.no_record, str(spec)))
     _say(end.said(job_id))
-    return end.exit_code
+    return end
 
 
 def _in_queue(job_id: str, queue: PolledQueue) -> dict[str, list[Queued]]:
@@ -243,7 +260,7 @@ def _in_queue(job_id: str, queue: PolledQueue) -> dict[str, list[Queued]]:
     return {job_id: live} if live else {}
 
 
-def _run_points(run: Run, output: pathlib.Path, force: bool, options: SubmitOptions) -> int:
+def _run_points(run: Run, output: pathlib.Path, force: bool, options: SubmitOptions) -> RunEnd:
     indexes, patterns = run.indexes, options.patterns
     names = points_matching(patterns, indexes) if patterns else tuple(indexes)
     sweep = SweepJobs(run.file, sweep_folder(run.spec), indexes)
@@ -260,7 +277,8 @@ def _run_points(run: Run, output: pathlib.Path, force: bool, options: SubmitOpti
         done = submit_run(run, output, force, options, lambda job: _say(job_line(job)), needs)
         _say_needs(needs)
         _say(submission_text(done))
-        return 0 if points.follow() else 1
+        ids = [str(job.job_id) for job in done.jobs if job.job_id is not None]
+        return _points_end(points, ids)
 
 
 def _say(line: str) -> None:

@@ -14,7 +14,7 @@ from typing import BinaryIO, cast
 
 from clusterjobs.console import say_on_stderr
 from clusterjobs.errors import InputError
-from clusterjobs.runs.find_specs import specs_named
+from clusterjobs.runs.find_specs import specs_of
 from clusterjobs.runs.jobs.find import logs_folder
 from clusterjobs.runs.jobs.folders import append_cancellation, read_submissions, record_files
 from clusterjobs.runs.jobs.identity import token_of
@@ -53,17 +53,12 @@ def _records(tokens: Collection[str], folders: Iterable[pathlib.Path]) -> dict[s
 def _folders_of(jobs: Iterable[Queued]) -> Iterator[pathlib.Path]:
     """Where the records of jobs may be whose specs were not named: by the specs of their names in
     the folder in which they were submitted."""
-    names: dict[str, set[str]] = defaultdict(set)
-    for job in jobs:
-        if job.workdir and job.user_id == os.getuid():
-            names[job.workdir].add(job.name)
-    for folder, wanted in names.items():
-        for file in specs_named(pathlib.Path(folder), wanted):
-            try:
-                spec = SpecFiles(file).load().spec
-                yield sweep_folder(spec) if spec.sweep else logs_folder(spec.logs.path)
-            except InputError:
-                continue  # a spec that is wrong submits nothing
+    for file in specs_of(job for job in jobs if job.user_id == os.getuid()):
+        try:
+            spec = SpecFiles(file).load().spec
+            yield sweep_folder(spec) if spec.sweep else logs_folder(spec.logs.path)
+        except InputError:
+            continue  # a spec that is wrong submits nothing
 
 
 def _write(records: Mapping[str, pathlib.Path], jobs: Iterable[Queued], is_cancelled: bool) -> None:

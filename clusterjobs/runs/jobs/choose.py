@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import re
@@ -11,6 +12,7 @@ from typing import NamedTuple
 
 from clusterjobs.console import printable, say_on_stderr, table
 from clusterjobs.errors import InputError, Problem, nearest, one_problem
+from clusterjobs.runs.find_specs import specs_named, specs_of
 from clusterjobs.runs.jobs.find import logs_folder, spec_jobs
 from clusterjobs.runs.jobs.folders import digest_of, point_folders, point_jobs
 from clusterjobs.runs.jobs.states import (
@@ -285,6 +287,31 @@ def _is_own(job: Queued) -> bool:
     return job.user_id == os.getuid()
 
 
+# ------------------------------------------------------------------ the spec of a job
+
+NO_SPEC = "the spec of job {} is not in this folder, nor where the job was submitted"
+
+
+def spec_of_job(job_id: str, jobs: Sequence[Queued] | None) -> pathlib.Path | None:
+    """The spec whose job has this id: a file where the job was submitted, or in this folder.
+
+    `jobs`: what Slurm knows; None without Slurm.
+    """
+    tasks = _with_id(job_id, jobs or ()).tasks
+    for file in dict.fromkeys([*specs_of(tasks), *specs_named(pathlib.Path())]):
+        with contextlib.suppress(InputError):  # a spec that is wrong has no jobs
+            _, sweep = sweep_jobs(file)
+            if sweep:
+                of_point = sweep.point_with_job(job_id, sweep.states(jobs))
+                is_own = of_point is not None or any(map(sweep.ownership(), tasks))
+            else:
+                found = spec_jobs(file, jobs)
+                is_own = job_id in found.folders or any(map(found.owns, tasks))
+            if is_own:
+                return file
+    return None
+
+
 # ------------------------------------------------------------------ log choice
 # Which job's log `clusterjobs logs SPEC [POINT|JOB_ID]` prints.
 
@@ -308,13 +335,21 @@ class ChosenLog(NamedTuple):
     unstarted: Unstarted | None = None
 
 
-def chosen_log(spec: pathlib.Path, which: str | None) -> ChosenLog:
+def chosen_log(target: pathlib.Path, which: str | None) -> ChosenLog:
     """The log of a job of the spec, by a point or a job's id. Raises InputError.
 
-    Without `which`, the log of the newest job; an error for a sweep with several points.
+    Without `which`, the log of the newest job; an error for a sweep with several points. `target`:
+    the spec, or a job id alone, whose spec is then looked for.
     """
+    jobs, spec = jobs_if_known(say_on_stderr), target
+    if which is None and _JOB_ID.fullmatch(str(target)) and not target.exists():
+        which = str(target)
+        if not (its_spec := spec_of_job(which, jobs)):
+            hint = f"name it: clusterjobs logs exp.yaml {which}"
+            raise one_problem(NO_SPEC.format(which), hint=hint)
+        spec = its_spec
     loaded, sweep = sweep_jobs(spec)
-    per_node, jobs = loaded.spec.ranks_per_node, jobs_if_known(say_on_stderr)
+    per_node = loaded.spec.ranks_per_node
     if sweep:
         job_id, base = _log_of_sweep(sweep, which, sweep.states(jobs))
         owns = sweep.ownership()

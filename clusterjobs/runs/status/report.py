@@ -16,6 +16,7 @@ import click
 from clusterjobs.console import printable, problem_data
 from clusterjobs.errors import InputError, Problem, one_problem
 from clusterjobs.node.job.attempt_files import MAX_RECORDS
+from clusterjobs.runs.jobs.choose import spec_of_job
 from clusterjobs.runs.jobs.folders import Submission, digest_of
 from clusterjobs.runs.jobs.records import NO_RECORD
 from clusterjobs.runs.jobs.states import FAILED, LOST, PENDING, RUNNING
@@ -154,7 +155,8 @@ class Report:
             yield from filter(None, map(_hint_to_failed, self.sweeps))
 
     def _group(self, group: Group) -> Iterator[str]:
-        if group.jobs and (len(self.groups) > 1 or not self.wanted.targets):
+        named = self.wanted.targets or self.wanted.job_ids
+        if group.jobs and (len(self.groups) > 1 or not named):
             yield printable(group.title)
         if group.jobs:
             yield jobs_table(group.jobs)
@@ -199,7 +201,10 @@ def make_report(wanted: Wanted) -> Report:
     finder = Finder()
     views = [view for target in wanted.targets for view in finder.views(target)]
     queue = ask_queue()
-    groups = [view(queue) for view in views] if wanted.targets else _mine(finder, queue)
+    if wanted.job_ids and not wanted.targets:
+        specs = {spec_of_job(one, queue.known) for one in wanted.job_ids}
+        views = [] if None in specs else [finder.spec(one) for one in specs if one]
+    groups = [view(queue) for view in views] or ([] if wanted.targets else _mine(finder, queue))
     if wanted.job_ids:
         groups = _chosen(groups, wanted.job_ids, queue)
     for group in groups:

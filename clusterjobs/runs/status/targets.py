@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import os
 import pathlib
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -17,7 +16,7 @@ from clusterjobs.errors import InputError, Problem, one_problem
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.node.job.attempt_files import newest_checkpoint
 from clusterjobs.plugins import named_here, on_this_machine
-from clusterjobs.runs.find_specs import find_specs, specs_named
+from clusterjobs.runs.find_specs import find_specs, specs_of
 from clusterjobs.runs.jobs.find import SpecJobs, jobs_of_spec
 from clusterjobs.runs.jobs.folders import (
     JobFolder,
@@ -173,7 +172,7 @@ def my_groups(finder: Finder, queue: Queue) -> Iterator[Group]:
     ended = by_id(queue.my_ended)
     mine = {**ended, **queue.my_queued}
     shown: set[str] = set()
-    for spec in _specs(mine.values()):
+    for spec in specs_of(mine.values()):
         try:
             group = finder.spec(spec)(queue)
         except InputError:
@@ -206,12 +205,3 @@ def _tasks(sweep: SweepData, mine: Mapping[str, Queued]) -> set[str]:
         for job_id, job in mine.items()
         if job_id in live or any(is_of_submission(job, one) for one in sweep.sweep.submissions)
     }
-
-
-def _specs(jobs: Iterable[Queued]) -> Iterator[pathlib.Path]:
-    names: dict[str, set[str]] = defaultdict(set)
-    for job in jobs:
-        names[job.workdir].add(job.name)
-    for folder, wanted in names.items():
-        if folder:
-            yield from specs_named(pathlib.Path(folder), wanted)

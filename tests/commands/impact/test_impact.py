@@ -258,30 +258,6 @@ def test_a_broken_template_fails_with_its_position_once(
     assert f"{sites}/new/templates/blocks/environment.sh.j2:1:1 " in group["message"]
 
 
-def test_the_page_shows_what_is_printed(
-    clusterjobs: Callable[..., Any],
-    folder: pathlib.Path,
-    site_home: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    shutil.rmtree(site_home / "clusterjobs")
-    for site in ("released", "site"):
-        put(folder / site / "site.yaml", SITE.format("1" * 16))
-    put(folder / "site/templates/before_environment.sh", "  module load cuda/12.4\n")
-    put(folder / "site/policy.yaml", POLICY)
-    for number in range(27):
-        put_spec(folder / f"users/ann/run-{number:02}.yaml")
-    put_spec(folder / "users/ben/large.yaml", nodes=2)
-    put_spec(folder / "users/ben/old.yaml", cluster="p3-v100")
-    put(folder / "users/ben/environment.yaml", "name: torch\ndependencies: [pytorch]\n")
-    monkeypatch.setenv("CLUSTERJOBS_SITE", "site")
-    outcome = clusterjobs("impact", "users", "--site", "released")
-    page = (pathlib.Path(__file__).parents[3] / "docs" / "impact.md").read_text(encoding="utf-8")
-    command = "$ CLUSTERJOBS_SITE=site clusterjobs impact users --site released\n"
-    assert outcome.code == 1
-    assert page.partition(command)[2].partition("```")[0] == outcome.out
-
-
 # ------------------------------------------------------------------ git
 
 

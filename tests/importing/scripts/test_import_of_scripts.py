@@ -231,3 +231,19 @@ def test_it_writes_files_and_overwrites_none(
     assert run(["render", "specs/a.yaml"]) == 0
     assert run(arguments) == 1
     assert "specs/a.yaml exists" in capsys.readouterr().err
+
+
+def test_a_variable_with_a_default_is_named_and_variables_keep_their_order(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = (
+        f'{HEAD}: "${{STEPS:=60}}"\nSEED=${{SEED:-7}}\nOWN=1\nexport ZED=2 ABLE=3\n'
+        'srun python train.py --lr "${LR:-1e-4}" --steps $STEPS --seed $SEED --own "${OWN:-0}"\n'
+    )
+    found = _import(tmp_path, capsys, script)
+    assert [one for one in found["assumed"] if "environment" in one] == [
+        "STEPS is not in sbatch's environment: line 7 has its default",
+        "SEED is not in sbatch's environment: line 8 has its default",
+        "LR is not in sbatch's environment: line 11 has its default",
+    ]
+    assert found["spec"].index("ZED: 2") < found["spec"].index("ABLE: 3")
