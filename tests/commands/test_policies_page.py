@@ -10,7 +10,6 @@ from clusterjobs.sites.policy import Limits, Rule, Selection
 PAGE = (pathlib.Path(__file__).parents[2] / "docs" / "policies.md").read_text(encoding="utf-8")
 
 
-
 def test_every_key_is_on_the_page() -> None:
     keys = set(re.findall(r"(?m)^\| `(\w+)", PAGE))
     assert {field.alias or name for name, field in Rule.model_fields.items()} <= keys
