@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import shutil
 
@@ -159,3 +160,39 @@ def test_a_page_for_the_wiki(admin: Admin) -> None:
     page = pathlib.Path("wiki.md").read_text()
     for text in ("sbatch.account", "no-students-on-p4d", "our-site/templates/before_launch.sh"):
         assert text in page
+
+
+def test_a_line_that_breaks_jobs_is_refused_for_the_admin_and_for_users(admin: Admin) -> None:
+    (SITE / "templates").mkdir(exist_ok=True)
+    inserted = SITE / "templates/before_launch.sh"
+    inserted.write_text('eval "set +e"\nnvidia-smi -L\n')
+    for command in ("templates check", "render users/user0/exp0.yaml -o out"):
+        assert "`set +e` ends the strict mode" in admin.runs(command, code=1)
+    assert not pathlib.Path("out").exists()
+    inserted.write_text("nvidia-smi -L || true\n")
+    admin.runs("templates check")
+    admin.runs("render users/user0/exp0.yaml -o out")
+
+
+def test_a_rule_that_starts_later_is_explained_and_reported_to_ci(admin: Admin) -> None:
+    (SITE / "policy.yaml").write_text(f"{POLICY}    from: 2999-01-01\n")
+    explain = "policy explain users/user0/exp1.yaml --group students"
+    assert "not in force" in admin.runs(explain)
+    (SITE / "policy.yaml").write_text(POLICY)
+    assert "broken" in admin.runs(explain, code=1)
+    for user in range(10):
+        spec = pathlib.Path(f"users/user{user}/exp1.yaml")
+        spec.write_text(spec.read_text().replace("time_limit: 60", "time_limit: 600"))
+    (SITE / "policy.yaml").write_text("rules:\n- {name: short, message: m, limits: {time: 120}}\n")
+    line = f"impact users --site {RELEASED} --jobs 2 --json --junit impact.xml"
+    (group,) = json.loads(admin.runs(line, code=1))["groups"]
+    (paths,) = group["owners"].values()
+    assert len(paths) == len(group["specs"]) == group["count"] == 10
+    assert 'failures="10"' in pathlib.Path("impact.xml").read_text()
+
+
+def test_a_site_names_the_release_of_its_clusters(admin: Admin) -> None:
+    (SITE / "site.yaml").write_text("parallelcluster: 3.99.0\n")
+    assert "there is no ParallelCluster 3.99.0" in admin.runs("site", code=1)
+    (SITE / "site.yaml").write_text("parallelcluster: 3.13.2\n")
+    admin.runs("site")
