@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import grp
+import operator
 import os
 import pathlib
 import pwd
+import re
 import shlex
 import stat
 import sys
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from clusterjobs.clusters.source import ENDINGS
 from clusterjobs.errors import InputError, Location, Problem, nearest, one_problem
 from clusterjobs.script.site import SiteFile, SiteTemplates
+from clusterjobs.version import __version__
 from clusterjobs.yaml import document as yaml_document
 from clusterjobs.yaml.document import MAX_BYTES, decode
 
@@ -272,13 +275,46 @@ def _values(file: str, text: str) -> Mapping[str, Any]:
             document.locate(()),
             hint="write private_subnet: subnet-0123456789abcdef0",
         )
-    if "parallelcluster" in document.value:
-        from clusterjobs.clusters.parallelcluster.config import wrong_release
-
-        if wrong := wrong_release(document.value["parallelcluster"]):
-            where = document.locate(("parallelcluster",))
-            raise InputError([Problem(wrong[0], where, "parallelcluster", wrong[1])])
+    for name, check in (("requires", wrong_version), ("parallelcluster", _wrong_release)):
+        if name in document.value and (wrong := check(document.value[name])):
+            raise InputError([Problem(wrong[0], document.locate((name,)), name, wrong[1])])
     return document.value
+
+
+def _wrong_release(release: object) -> tuple[str, str] | None:
+    from clusterjobs.clusters.parallelcluster.config import wrong_release
+
+    return wrong_release(release)
+
+
+_CONDITION = re.compile(r"(>=|<=|==|!=|>|<)\s*(\d+(?:\.\d+)*)")
+_COMPARED = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+
+
+def wrong_version(requires: object, version: str = __version__) -> tuple[str, str] | None:
+    """Why this version of clusterjobs is not one that a site requires, with a hint; else None."""
+    for part in str(requires).split(","):
+        found = _CONDITION.fullmatch(part.strip())
+        if not found:
+            what = f"{str(requires)[:60]!r} is no condition for a version"
+            return what, 'write requires: ">=0.3", or ">=0.3, <2"'
+        if not _COMPARED[found[1]](_numbers(version), _numbers(found[2])):
+            what = f"this site folder needs clusterjobs {requires}, and this is {version}"
+            return what, "install a version that fits, or ask the admins of the site"
+    return None
+
+
+def _numbers(version: str) -> list[int]:
+    """0.3 and 0.3.0 are the same."""
+    numbers = [int(one) for one in re.findall(r"\d+", version)][:3]
+    return numbers + [0] * (3 - len(numbers))
 
 
 # ------------------------------------------------------------------ site clusters

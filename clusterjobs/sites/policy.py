@@ -112,11 +112,12 @@ def _hours(value: Any) -> float:
     return value
 
 
-def _day(value: Any) -> datetime.date:
+def _day(value: Any) -> str:
+    """A day as year-month-day, whose order is that of its text."""
     text = literal_text(value)
     try:
         if re.fullmatch(r"\d{4}-\d\d-\d\d", text, re.ASCII):
-            return datetime.date.fromisoformat(text)
+            return datetime.date.fromisoformat(text).isoformat()
     except ValueError:
         pass
     raise ValueError(f"{text!r} is not a day: write year-month-day, for example 2027-01-31")
@@ -134,7 +135,7 @@ def _checks(value: Any) -> Any:
 RuleName = Annotated[str, BeforeValidator(_name)]
 Message = Annotated[str, BeforeValidator(_message)]
 Link = Annotated[str, BeforeValidator(_link)]
-Day = Annotated[datetime.date, BeforeValidator(_day), Also(TEXT)]
+Day = Annotated[str, BeforeValidator(_day)]
 Time = Annotated[str, BeforeValidator(_time)]
 Hours = Annotated[float, BeforeValidator(_hours)]
 Checks = Annotated[tuple[PreflightCheck, ...], BeforeValidator(_checks), Also(TEXT, FLAG)]
@@ -226,7 +227,8 @@ class Rule(SpecModel):
 
     def is_in_force(self, day: datetime.date) -> bool:
         """Whether the rule is checked on this day; `until` is the last one."""
-        return (self.from_ or day) <= day <= (self.until or day)
+        now = day.isoformat()
+        return (self.from_ or now) <= now <= (self.until or now)
 
 
 class Policy(SpecModel):

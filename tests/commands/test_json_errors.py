@@ -37,6 +37,7 @@ FAILING = {
     "lab status": ["--name", "a b"],
     "lab list": [],
     "show": ["nosuch.yaml"],
+    "policy explain": ["nosuch.yaml"],
     "policy list": [],
     "policy test": ["--site", "nosuch"],
     "templates list": [],
