@@ -18,16 +18,18 @@ OF_THE_SCRIPT = frozenset((
     "alive", "all_nodes", "attempt", "background_pids", "budgets", "checks", "child",
     "child_status", "command", "container", "container_env", "container_mounts", "creates",
     "decision", "differing", "dropped", "during", "end", "excluded", "exit_minutes", "exit_second",
-    "export_pid", "exports", "fabric_profile", "failed", "folders", "found", "hostfile", "hosts",
+    "export_pid", "exports", "fabric_profile", "failed", "folder", "folders", "found", "hostfile",
+    "hosts",
     "inside", "interface", "job", "job_dir", "kept", "latest", "launcher", "launcher_options",
-    "lifeline", "limit", "line", "log_before", "log_copy", "log_writer", "lowest",
-    "min_bus_bandwidth", "mounts", "mpirun", "name", "names", "newest", "node", "nodes", "old",
-    "on_every_node", "once", "origin", "origin_file", "others", "output", "pending", "pid", "pids",
+    "lifeline", "limit", "line", "log_before", "log_copy", "log_writer", "lowest", "me",
+    "min_bus_bandwidth", "mounts", "mpirun", "name", "names", "newest", "node", "nodes",
+    "on_every_node", "once", "origin", "origin_file", "others", "output", "own", "pending", "pid",
+    "pids",
     "point_index", "point_label", "point_name", "port", "problem", "python", "ranks", "reason",
     "reports", "requeue", "result", "role", "role_pids", "role_watch", "script_arguments",
     "script_folder", "sent", "signal", "site_file", "slot", "slurm_job_id", "srun_options",
     "ssh_dir", "started", "states", "status", "step", "step_seconds", "steps", "submitted",
-    "time_left", "token", "trusted", "waiting", "with_interface",
+    "time_left", "token", "waiting", "with_interface",
 ))
 # fmt: on
 

@@ -15,7 +15,7 @@ from script_stage import Stage
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.resources import template_texts
 from clusterjobs.script.lines import functions
-from clusterjobs.spec.reserved_names import OF_THE_SCRIPT
+from clusterjobs.spec.reserved_names import COMPUTED, OF_THE_SCRIPT
 
 # Programs too, and they do the same.
 SAME_AS_THE_PROGRAM = {"echo", "printf", "test", "[", "true", "false", "kill", "pwd"}
@@ -86,13 +86,14 @@ _GROW = {
     "PATH",
     "LD_LIBRARY_PATH",
 }  # the spec's own value stays in what the script makes of it
-_FOR_ONE_COMMAND = {"IFS", "NCCL_LIB_DIR", "STAGE_DIR"}
+_FOR_ONE_COMMAND = {"IFS", "NCCL_LIB_DIR", "STAGE_DIR", "users"}
 _BY_A_KEY = {"HOROVOD_GLOO_IFACE"}  # horovod.interface; without it the spec's own is taken
 
 
 def assigned_by_the_templates() -> set[str]:
     """Every name that a template assigns, in the script or in a shell of a rank."""
     text = "\n".join(_NOT_BASH.sub("", one) for one in template_texts().values())
+    text = re.sub(r"='[^'\n]*'", "=''", text)
     found = {name for line in _ASSIGNMENTS.findall(text) for name in _ASSIGNED.findall(line)}
     found |= {name for groups in _BY_A_WORD.findall(text) for name in groups if name}
     words = (word for one in _DECLARED.findall(text) for word in one.split())
@@ -108,7 +109,7 @@ def test_no_variable_of_a_spec_is_one_of_the_scripts_own() -> None:
     for name in sorted(assigned):
         for key in ("env", "secrets", "parameters"):
             assert is_refused(base("/fsx/t") | {key: {name: {} if key == "secrets" else "x"}}), name
-    assert {name for name in assigned if not name.isupper()} - {"_"} == OF_THE_SCRIPT
+    assert {name for name in assigned if not name.isupper()} - {"_", COMPUTED} == OF_THE_SCRIPT
 
 
 def test_every_word_of_bash_is_a_program_or_refused(
