@@ -95,8 +95,6 @@ def test_the_catalogues_price_is_for_its_region(
     assert (price["where"], price["purchase"]) == ("us-east-1", "ONDEMAND")
     assert price["date"]
     assert price["source"].startswith("AWS's public price list")
-    (folder / "site.yaml").write_text("region: us-east-2\n")
-    assert foresight(clusterjobs, spec)["cost"]["price"]["where"] == "us-east-2"
 
 
 def test_in_a_region_without_a_price_another_one_is_assumed_and_marked(

@@ -1,8 +1,8 @@
-"""Logs in the forms of public programs, with known steps, speed and loss: right or unknown.
+"""Logs in forms like those of public programs, with known steps, speed and loss: right or unknown.
 
-Each form is written as its program prints it (the print statement in its repository, or a log in
-its documentation). A number of the report that differs from the truth is a failure; one that is
-missing only where the form is expected to show it.
+A part of the forms follows the print statement in a program's repository or a published log; the
+others are variations of such lines. A number of the report that differs from the truth is a
+failure; one that is missing only where the form is expected to show it.
 """
 
 from __future__ import annotations
