@@ -256,7 +256,7 @@ def exit_code_lost(scripts: Scripts) -> Iterator[Broken]:
 
 
 def no_exit_trap(scripts: Scripts) -> Iterator[Broken]:
-    if not first(scripts.site.lines, r"^trap finish EXIT$"):
+    if not first(scripts.site.lines, r"^trap finish EXIT(;|$)"):
         hint = "keep `trap finish EXIT` in functions/job.sh.j2"
         yield Broken("the EXIT trap is not set", hint, template="functions/job.sh.j2")
     known = {one.code for one in _before_the_start(scripts.packaged)}
