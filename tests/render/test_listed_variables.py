@@ -23,7 +23,9 @@ def test_the_samples_have_a_value_for_every_variable() -> None:
         assert one.example or "record" in one.kind or one.name in NO_EXAMPLE, one
 
 
-NO_EXAMPLE = {"launch.options", "launch.ssh_server", "restarts.stall_option"}  # often empty
+NO_EXAMPLE = {  # often empty
+    *("job.trust", "launch.options", "launch.ssh_server", "restarts.stall_option"),
+}
 
 
 def test_every_launcher_runtime_and_template_is_in_a_sample() -> None:
