@@ -5,7 +5,7 @@
     python tools/flag_tables.py megatron-deepspeed CHECKOUT [CHECKOUT OF A FORK ...]
     python tools/flag_tables.py gpt-neox CHECKOUT
     python tools/flag_tables.py fairseq-train           # of this Python's packages; also
-                                                        # fairseq-hydra-train, torchtitan, lightning
+                                                        # fairseq-hydra-train, lightning
 
 Run it with a Python that has what the framework imports; GPUs have the stand-ins of the argument
 check. Flags of the old table that the parser has no more become `removed`. Choices that are any
@@ -253,12 +253,6 @@ def fairseq_keys() -> Kinds:
     return dict(sorted({**found, **names, "task": sorted(tasks)}.items()))
 
 
-def torchtitan(_: str, __: list[str]) -> Read:
-    tyro = importlib.import_module("tyro")
-    manager = importlib.import_module("torchtitan.config")
-    raise NotImplementedError(tyro, manager)
-
-
 def lightning(_: str, __: list[str]) -> Read:
     trainer = importlib.import_module("lightning.pytorch").Trainer
     names = list(inspect.signature(trainer.__init__).parameters)[1:]
@@ -290,7 +284,6 @@ READERS: Mapping[str, Callable[[str, list[str]], Read]] = {
     "gpt-neox": gpt_neox,
     "fairseq-train": fairseq,
     "fairseq-hydra-train": fairseq,
-    "torchtitan": torchtitan,
     "lightning": lightning,
 }
 

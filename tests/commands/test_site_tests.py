@@ -169,8 +169,8 @@ def test_the_launch_contract_holds_in_a_lab(clusterjobs, slurm) -> None:
     ("old", "new", "message"),
     [
         (
-            "export WORLD_SIZE=$SLURM_NTASKS LOCAL",
-            "export LOCAL",
+            " WORLD_SIZE=$SLURM_NTASKS LOCAL",
+            " LOCAL",
             "WORLD_SIZE is unset for rank 0, and must be 2; it is wrong for 1 more",
         ),
         (
