@@ -11,7 +11,7 @@ import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from clusterjobs.errors import InputError, Problem, one_problem
+from clusterjobs.errors import InputError, Problem, counted, one_problem
 from clusterjobs.runs import load as loading
 from clusterjobs.runs.run import Run as PlannedRun
 from clusterjobs.runs.write import write_outputs
@@ -37,7 +37,10 @@ def load(
     takes them (`["nodes=4"]`). `site`: a site folder to use instead of those that are found.
     Nothing is written. Raises InputError with all problems of the spec.
     """
-    settings = [*map(_setting, set, set.values())] if isinstance(set, Mapping) else [*set]
+    if isinstance(set, Mapping):
+        settings = [*map(_setting, set, set.values())]
+    else:
+        settings = [set] if isinstance(set, str) else [*set]
     folders = None if site is None else _site(pathlib.Path(site))
     run = loading.load(pathlib.Path(spec), settings, site=folders)
     return Run(**vars(run))
@@ -45,7 +48,11 @@ def load(
 
 def _setting(key: str, value: Any) -> str:
     """As `--set` takes it. JSON is YAML, and keeps a text that YAML would read as a number."""
-    return f"{key}={json.dumps(value, default=os.fspath)}"
+    try:
+        return f"{key}={json.dumps(value, default=os.fspath)}"
+    except (TypeError, ValueError) as error:
+        hint = "set a number, a text, true, false, None, a list or a mapping of these"
+        raise one_problem(f"cannot be set: {error}", path=key, hint=hint) from None
 
 
 def _site(folder: pathlib.Path) -> SiteFolders:
@@ -60,6 +67,9 @@ class Run(PlannedRun):
     `name` of the job or the sweep. `points`: those of the sweep; a job without a sweep has one.
     Each has `name`, `index`, `values` (the swept keys) and `plan`. `plan` is that of the first one.
     """
+
+    def __repr__(self) -> str:
+        return f"<clusterjobs.Run {self.name}: {counted(len(self.points), 'point')}>"
 
     @property
     def problems(self) -> tuple[Problem, ...]:

@@ -59,7 +59,13 @@ class InputError(Exception):
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
-        super().__init__("; ".join(problem.what for problem in self.problems))
+        super().__init__("\n".join(map(_line_of, self.problems)))
+
+
+def _line_of(problem: Problem) -> str:
+    """The problem in one line: its place, its key, and what is wrong."""
+    place = f"{problem.where} " if problem.where else ""
+    return f"{place}{problem.path}: {problem.what}" if problem.path else f"{place}{problem.what}"
 
 
 def one_problem(

@@ -91,6 +91,10 @@ def render(
     if added := run.fitted.notice(output):
         click.echo(f"\n{added}")
     click.echo()
+    if run.spec.needs:  # the dependencies are options of sbatch, and not in the script
+        click.echo(f"submit it with: clusterjobs submit {shlex.quote(str(spec))}")
+        click.echo("   (it submits first what `needs` names; sbatch alone would not wait for it)")
+        return 0
     for name in run.script_names:
         click.echo(f"submit it with: sbatch {shlex.quote(str(output / name))}")
     return 0

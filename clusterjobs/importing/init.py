@@ -97,7 +97,7 @@ def init(
     yes: bool,
     force: bool,
     output: pathlib.Path,
-) -> None:
+) -> int:
     """Write a first spec, which renders as it is.
 
     It asks for what the options do not say, with a default for each. Without a terminal, or with
@@ -124,15 +124,19 @@ def init(
         checkpoints if checkpoints is not None else ask("folder of checkpoints", "", None),
     )
     text = "".join(f"{line}\n" for line in _lines(answers, output))
-    output.write_text(text, encoding="utf-8")
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise one_problem(f"cannot write {output}: {error.strerror}") from None
     click.echo(f"wrote {output}")
     try:
         load(output)
     except InputError as error:
         show_problems(error.problems)
         click.echo(f"change {output}, then: clusterjobs plan {output}")
-    else:
-        click.echo(f"next: clusterjobs plan {output}, then clusterjobs render {output}")
+        return 1
+    click.echo(f"next: clusterjobs plan {output}, then clusterjobs render {output}")
+    return 0
 
 
 def _ask(question: str, default: str, kind: click.ParamType[Any] | None) -> str:

@@ -11,6 +11,7 @@ from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.known_references import (
     DERIVED,
     LATEST,
+    NODE_RANK,
     check_place,
     computed_value,
     job_value,
@@ -188,9 +189,13 @@ class _Values:
         key, _, variable_name = name.partition(".")
         if not (isinstance(found, (str, Text)) and self._expanded_by_node(tuple(name.split(".")))):
             return found
-        expanded = expanding(found, may_be_unset=key == "env")
-        extends_itself = key == "env" and variable_name in variable_names(expanded)
-        return variable(variable_name) if extends_itself else expanded
+        if key != "env":
+            return expanding(found)
+        expanded = expanding(found, "")
+        names = variable_names(expanded)
+        is_set_by_then = NODE_RANK not in names  # each rank sets a variable that has its node
+        differs = names != variable_names(found)
+        return variable(variable_name) if differs and is_set_by_then else expanded
 
     def _of_a_need(self, name: str) -> Expanded:
         if self._read_need is None:

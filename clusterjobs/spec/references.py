@@ -133,9 +133,15 @@ def names_in(text: str) -> list[str]:
 
 
 def look_up(name: str, values: Mapping[str, Any]) -> Any:
-    """The single value at the dotted `name` in nested `values`. Raises BadReferenceError."""
+    """The single value at the dotted `name` in nested `values`; items of a list count from 0.
+
+    Raises BadReferenceError.
+    """
     found: Any = values
     for step in name.split("."):
+        if isinstance(found, list) and step.isdecimal() and int(step) < len(found):
+            found = found[int(step)]
+            continue
         if not isinstance(found, Mapping) or step not in found:
             known = [str(key) for key in found] if isinstance(found, Mapping) else []
             raise BadReferenceError(f"{name} is not given", did_you_mean(step, known))

@@ -19,7 +19,7 @@ def run(folder: pathlib.Path, command: list[str], ranks: str = SHOW, **more: obj
         nodes=1,
         values={"printed": {"command": command}},
         command=["bash", "-c", ranks, "rank", "{{ values.printed }}"],
-        env={"A_VALUE": "<{{ values.printed }}>", "OTHER": "plain"},
+        env=more.pop("env", {"A_VALUE": "<{{ values.printed }}>", "OTHER": "plain"}),
         setup=["export FROM_SETUP=yes"],
         workdir=str(folder),
         time_limit="1-00:00:00",
@@ -107,3 +107,15 @@ def test_where_a_value_is_not_known_it_is_refused(keys, what) -> None:
     with pytest.raises(InputError) as error:
         script(**{"values": {"a": {"command": ["x"]}}, **keys})
     assert any(what in one.what for one in error.value.problems), error.value.problems
+
+
+def test_a_variable_that_contains_a_computed_one_has_its_value(tmp_path) -> None:
+    show = 'printf "%s" "$AROUND" > around'
+    done = run(
+        tmp_path,
+        ["echo", "12"],
+        show,
+        env={"STEPS": "{{ values.printed }}", "AROUND": "<${STEPS}>"},
+    )
+    assert done.code == 0, done.log
+    assert (tmp_path / "around").read_text() == "<12>"

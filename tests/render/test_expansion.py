@@ -115,6 +115,7 @@ REFERENCES = {
     "a variable": ({"env": {"A": "${NAME}/hub"}}, "{{ env.A }}", "value/hub"),
     "a dollar that is one": ({"env": {"A": "$$(date)"}}, "{{ env.A }}", "$(date)"),
     "what extends itself": ({"env": {"NAME": "a:${NAME}"}}, "{{ env.NAME }}", "a:value"),
+    "an unset variable, which is empty in env": ({"env": {"A": "${GONE}/x"}}, "{{ env.A }}", "/x"),
     "two steps": (
         {"env": {"A": "{{ workdir }}/~"}, "workdir": "${MISSING:-/tmp}"},
         "{{ env.A }}",
@@ -137,3 +138,17 @@ def test_a_reference_in_a_path_is_expanded_once(tmp_path: pathlib.Path) -> None:
     keys = {"command": ["true"], "env": {"A": "$$(date)/${NAME}"}}
     run = _run(tmp_path, software={"source": ["{{ env.A }}/x"]}, **keys)
     assert "$(date)/value/x " in run.log, run.log
+
+
+def test_a_reference_gives_the_variable_also_if_the_job_extends_what_it_has(
+    tmp_path: pathlib.Path,
+) -> None:
+    show = ["bash", "-c", '[[ $1 == "$P" ]] && echo "<same>"', "show", "{{ env.P }}"]
+    setup = ["PATH=/added:$PATH"]
+    run = _run(tmp_path, command=show, env={"P": "/opt/x:${PATH}"}, setup=setup)
+    assert "<same>" in run.log, run.log
+
+
+def test_an_item_of_a_list_is_a_value(tmp_path: pathlib.Path) -> None:
+    run = _run(tmp_path, command=[*PRINT, "{{ prefix.1 }}"], prefix=["env", "A=1"])
+    assert "<A=1>" in run.log, run.log

@@ -13,6 +13,7 @@ from clusterjobs.spec.known_references import NODE_RANK, OF_THE_RANKS
 from clusterjobs.spec.reserved_names import FORCEABLE, FORCED_FOR_RANKS, RESERVED_NAMES
 from clusterjobs.text import Text, Value, expanding, joined, show, variable_names
 from clusterjobs.yaml.document import Path
+from clusterjobs.yaml.edit import scalar
 
 
 def check_forced(context: Context) -> None:
@@ -23,7 +24,7 @@ def check_forced(context: Context) -> None:
         if not isinstance(given, Forced):
             if name in FORCEABLE:
                 hint = f"{RESERVED_NAMES[name]}; to set it all the same, write {name}: "
-                hint += f"{{value: {show(value) or '...'}, force: true, reason: why}}"
+                hint += f"{{value: {scalar(show(value) or '...')}, force: true, reason: why}}"
                 context.problem(path, f"{name} is reserved", hint, at_key=True)
         elif name not in FORCEABLE:
             what = f"{name} is not reserved, so there is nothing to force"

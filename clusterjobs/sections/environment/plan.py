@@ -114,13 +114,14 @@ def _again(context: Context, variables: Iterable[Variable]) -> Iterator[Variable
     Not those that extend their own value, which would be extended twice.
     """
     spec, software = context.spec, context.spec.software
-    yield from filter(_is_computed, variables)
+    computed = _computed(variables)
+    yield from computed
     changes = (software.modules, software.setup, spec.setup, context.placement.node_type.setup)
     if not (any(changes) or software.conda):
         return
     own = [one for one in variables if one.name in spec.env and one.source != _OF_THE_CLUSTER]
     for one in own:
-        if one.name in variable_names(one.value) or _is_computed(one):
+        if one.name in variable_names(one.value) or one in computed:
             continue
         if one.name not in _SEARCH_PATHS:
             yield one
@@ -134,8 +135,13 @@ def _again(context: Context, variables: Iterable[Variable]) -> Iterator[Variable
             )
 
 
-def _is_computed(one: Variable) -> bool:
-    return any(name.startswith(COMPUTED) for name in variable_names(one.value))
+def _computed(variables: Iterable[Variable]) -> list[Variable]:
+    """Those that contain a value which a command prints, or such a variable before them."""
+    found: dict[str, Variable] = {}
+    for one in variables:
+        if any(name.startswith(COMPUTED) or name in found for name in variable_names(one.value)):
+            found[one.name] = one
+    return [*found.values()]
 
 
 def _variables_of_sections(context: Context) -> tuple[Variable, ...]:
@@ -285,13 +291,14 @@ def _flight_recorder(torch: str) -> Iterator[Variable]:
 def render(rendering: Rendering) -> dict[str, Any]:
     """What the block `environment` prints."""
     environment = rendering.plan.environment
+    computed = _computed(environment.variables) if environment.computed else []
     return {
         "kept_slurm": _alternatives(environment.kept_slurm),
         "unset": _alternatives(environment.unset),
         "variables": [
             line
             for one in environment.variables
-            if not (environment.computed and _is_computed(one))
+            if one not in computed  # they are set again, after their commands
             for line in _export(one)
         ],
         "computed": [

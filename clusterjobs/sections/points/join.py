@@ -239,6 +239,7 @@ TEXTS: Mapping[str, str] = {
     "job.parameters.*.default": "",
     "environment.variables.*.value": "",
     "environment.again.*.value": "",
+    "environment.computed.*.*.*": "value",
     "environment.secrets.*.file": "",
     "environment.source.*": "source",
     "environment.modules.*.names.*": "module",
