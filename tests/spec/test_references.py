@@ -48,7 +48,7 @@ def test_reference_takes_what_it_names(text: str, value: Scalar) -> None:
             "{{ nope }}",
             "{{ batch }}",
             "{{ list }}",
-            "{{ list.0 }}",
+            "{{ list.1 }}",
             "{{ name.x }}",
             "{{ batch.nope }}",
         ),
