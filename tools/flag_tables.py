@@ -5,7 +5,8 @@
     python tools/flag_tables.py megatron-deepspeed CHECKOUT [CHECKOUT OF A FORK ...]
     python tools/flag_tables.py gpt-neox CHECKOUT
     python tools/flag_tables.py fairseq-train           # of this Python's packages; also
-                                                        # fairseq-hydra-train, lightning
+                                                        # fairseq-hydra-train, lightning,
+                                                        # huggingface
 
 Run it with a Python that has what the framework imports; GPUs have the stand-ins of the argument
 check. Flags of the old table that the parser has no more become `removed`. Choices that are any
@@ -61,6 +62,8 @@ def flags_of_parsers(parsers: Iterable[argparse.ArgumentParser]) -> Kinds:
 def kind_of_action(action: argparse.Action) -> Kind:
     if action.nargs == 0:
         return "switch"
+    if getattr(action.type, "__name__", "") == "string_to_bool":  # of transformers
+        return "boolean switch" if action.nargs == "?" else "boolean"
     if action.nargs is not None:
         return SEVERAL
     if action.choices is not None:
@@ -263,6 +266,16 @@ def lightning(_: str, __: list[str]) -> Read:
     return Read(version, today(), source, flags)
 
 
+def huggingface(_: str, __: list[str]) -> Read:
+    """TrainingArguments as its own parser reads them, by their names with underscores."""
+    transformers = importlib.import_module("transformers")
+    parser = transformers.HfArgumentParser(transformers.Seq2SeqTrainingArguments)
+    flags = {one: kind for one, kind in flags_of_parsers([parser]).items() if "-" not in one}
+    version = installed("transformers")
+    source = f"transformers {version}, training_args.py and training_args_seq2seq.py"
+    return Read(version, today(), source, flags)
+
+
 def installed(*names: str) -> str:
     """The version of the first package that is installed."""
     metadata = importlib.import_module("importlib.metadata")
@@ -285,6 +298,7 @@ READERS: Mapping[str, Callable[[str, list[str]], Read]] = {
     "fairseq-train": fairseq,
     "fairseq-hydra-train": fairseq,
     "lightning": lightning,
+    "huggingface": huggingface,
 }
 
 

@@ -11,7 +11,13 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.errors import Problem
 from clusterjobs.frameworks import flags
 from clusterjobs.frameworks.arguments import argument_key
-from clusterjobs.frameworks.flags import Table, check_arguments, mapping_findings, table
+from clusterjobs.frameworks.flags import (
+    Table,
+    check_arguments,
+    left_out_findings,
+    mapping_findings,
+    table,
+)
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.text import variable
 from clusterjobs.yaml import document
@@ -19,6 +25,7 @@ from clusterjobs.yaml import document
 NAMES = sorted(path.stem for path in pathlib.Path(flags.__file__).parent.glob("*.json"))
 LABEL = "Trainer 2.0 (2026-11-01)"
 TYPES = {"switch", "integer", "number", "text", "boolean", "list", "mapping", "any"}
+TYPES |= {"boolean switch"}
 KNOWN = Table(
     program="Trainer",
     version="2.0",
@@ -33,12 +40,17 @@ KNOWN = Table(
         "split": "text",
         "data-path": "list",
         "style": ["cosine", "linear"],
+        "tf32": "boolean",
+        "pin": "boolean switch",
+        "shuffle": "boolean switch",
+        "no_shuffle": "switch",
         "zero": "mapping",
         "zero.stage": "integer",
         "zero.overlap": "boolean",
         "free": "mapping",
     },
-    removed=["old-batch"],
+    removed=["old-batch", "evaluation"],
+    renamed={"evaluation": "style linear"},
 )
 
 
@@ -81,6 +93,33 @@ def test_a_flag_of_another_version_is_warned_of() -> None:
     assert "known_args: [old-batch]" in warning.hint
 
 
+def test_a_flag_that_has_another_name_now_is_named() -> None:
+    ((what, hint, is_warning),) = said_of({"evaluation": "steps"})
+    assert what.endswith("has no flag --evaluation: it is --style linear now")
+    assert hint.startswith("write --style linear in its place, or write known_args")
+    assert is_warning
+
+
+def test_where_scripts_have_flags_of_their_own_only_what_is_close_is_reported() -> None:
+    of_scripts = KNOWN._replace(scripts_add=True)
+    (finding,) = problems_of({"model_name": "a", "train-iter": 3, "entirely-new": 1}, of_scripts)
+    assert "did you mean --train-iters?" in finding.hint
+
+
+def test_false_is_reported_where_the_flag_may_be_on_without_it() -> None:
+    spec = Experiment(
+        name="a",
+        cluster="c",
+        framework="f",
+        args={"shuffle": False, "tf32": False, "pin": False, "fp16": False, "other": False},
+    )
+    found = list(left_out_findings(spec, KNOWN))
+    assert [one.path for one in found] == [("args", "shuffle"), ("args", "tf32")]
+    assert all(one.warning for one in found)
+    assert found[0].hint == 'write shuffle: "false", in quotes'
+    assert not list(left_out_findings(spec, KNOWN._replace(accepted=["shuffle", "tf32"])))
+
+
 WRONG = {"train_iter": 3, "old-batch": 8, "lr": "fast", "new-flag": 1}
 
 
@@ -115,6 +154,7 @@ def test_the_table_of_another_version_is_not_compared(version: str, compares: bo
     [
         {"train-iters": 1000, "lr": "1e-4", "fp16": True, "split": "9,1", "style": "linear"},
         {"data-path": ["0.5", "/a", "0.5", "/b"], "fp16": False},
+        {"tf32": "True", "pin": "no", "shuffle": True},
         {"train-iters": variable("ITERS")},
         ["--train-iters", "-3", "--fp16", "--lr=1e-4", "--data-path", "/a", "/b"],
     ],
@@ -141,6 +181,8 @@ def test_what_the_parser_takes_is_not_reported(args: Any) -> None:
         ({"lr": True}, "lr without a value", "lr: 0.1", False),
         ({"fp16": "yes"}, f"fp16: yes, but {LABEL} expects no value", "write for", False),
         ({"style": "cosin"}, "expects one of cosine, linear", "write style: cosine", False),
+        ({"tf32": True}, f"tf32 without a value, but {LABEL} expects true or", '"true"', False),
+        ({"pin": "yep"}, "pin: yep", 'write pin: "true" or "false", in quotes', False),
         ({"split": ["a", "b"]}, "split: a b", "write a value", False),
     ],
 )

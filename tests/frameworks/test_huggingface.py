@@ -14,6 +14,7 @@ import pytest
 from spec_rows import Row, plan_of_row
 
 from clusterjobs.errors import InputError
+from clusterjobs.frameworks.flags import table
 from clusterjobs.resources import template_texts
 from clusterjobs.sections.plan import Plan
 from clusterjobs.text import show
@@ -81,6 +82,60 @@ def test_srun_sets_the_variables_that_accelerate_launch_sets(answers, index: int
     assert by_srun != {}
     shape = {"nnodes": "2", "nproc_per_node": "8", "node_rank": "1", "address": "node-1"}
     assert {name: found[name] for name in shape} == shape
+
+
+def test_the_table_is_what_the_installed_parser_takes() -> None:
+    installed = pytest.importorskip("transformers", reason="transformers is not installed")
+    known = table("huggingface")
+    if installed.__version__ != known.version:
+        pytest.skip(f"the table is of transformers {known.version}")
+    tool = [sys.executable, str(ROOT / "tools/flag_tables.py"), "huggingface", "--print"]
+    done = subprocess.run(tool, check=True, stdout=subprocess.PIPE, text=True)
+    assert json.loads(done.stdout) == known.types
+
+
+@pytest.mark.parametrize(
+    ("args", "what", "hint"),
+    [
+        ({"learning-rate": "fast"}, "learning_rate: fast", "write for example learning_rate: 0.1"),
+        ({"eval_strategy": "step"}, "one of no, steps, epoch", "write eval_strategy: steps"),
+        ({"optim": "adamw8bit"}, "optim: adamw8bit", "write optim: adamw_8bit"),
+        ({"max_steps": "10.5"}, "expects an integer", "write for example max_steps: 1000"),
+        ({"disable_tqdm": True}, "without a value", 'write disable_tqdm: "true" or "false"'),
+    ],
+)
+def test_what_training_arguments_refuse_is_refused(
+    args: dict[str, Any], what: str, hint: str
+) -> None:
+    with pytest.raises(InputError) as error:
+        plan_of("huggingface", args=args)
+    (problem,) = error.value.problems
+    assert what in problem.what
+    assert problem.hint.startswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("args", "hint"),
+    [
+        ({"learnin_rate": "2e-5"}, "did you mean --learning_rate?"),
+        ({"evaluation_strategy": "steps"}, "write --eval_strategy in its place"),
+        ({"logging_dir": "/fsx/a"}, "remove it, or write known_args: [logging_dir]"),
+        ({"dataloader_pin_memory": False}, 'write dataloader_pin_memory: "false", in quotes'),
+    ],
+)
+def test_arguments_of_another_version_and_near_ones_are_warned_of(
+    args: dict[str, Any], hint: str
+) -> None:
+    (warning,) = plan_of("huggingface", args=args).warnings
+    assert hint in warning.hint
+    assert not plan_of("huggingface", args=args, known_args=list(args)).warnings
+
+
+def test_a_scripts_own_arguments_are_not_asked_about() -> None:
+    own = ("model_name_or_path", "lora_target_modules", "text_column_name", "model_id", "token")
+    more = {"model-name": "a", "load-best-model-at-end": True, "logging-first-step": False}
+    args = {**dict.fromkeys(own, "a"), **more, "bf16_full_eval": "True", "learning-rate": "2e-5"}
+    assert not plan_of("huggingface", args=args).warnings
 
 
 def test_the_trainer_takes_the_derived_arguments(answers) -> None:

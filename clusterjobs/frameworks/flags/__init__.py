@@ -1,8 +1,9 @@
 """The flags and keys that a framework knows, with their types: one JSON file for each framework.
 
 tools/flag_tables.py makes them from the framework's own parser. A flag's type is "switch" (a flag
-without a value), "integer", "number", "text", "boolean", "list", "mapping", "any", or the list of
-its choices. A name with dots is a key of a mapping.
+without a value), "integer", "number", "text", "boolean", "boolean switch" (a flag that may have
+true or false behind it), "list", "mapping", "any", or the list of its choices. A name with dots is
+a key of a mapping.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import pathlib
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
@@ -25,6 +27,8 @@ from clusterjobs.yaml.document import Path
 
 _FOLDER = pathlib.Path(__file__).parent
 _CUTOFF = 0.8  # closer than two flags of a family, such as eval-iters and exit-interval
+_CUTOFF_OF_SCRIPTS = 0.85  # closer than a script's own lora_target_modules to optim_target_modules
+_SHOWN = 12  # choices in a message
 
 
 class Table(NamedTuple):
@@ -32,8 +36,9 @@ class Table(NamedTuple):
 
     `removed`: flags of other versions. `refuses_unknown`: no version takes a flag that is not
     listed. Otherwise an unknown flag may be newer or a fork's: only one that was removed or looks
-    like a typing error is a warning.
+    like a typing error is a warning. `scripts_add`: scripts have flags of their own beside these.
     `coerces`: values are converted, such as "1" or 1e3 to an integer, and "auto" is left to others.
+    `renamed`: those of `removed` that have another name now.
     `accepted`: names, as argparse stores them, that the spec says are right.
     """
 
@@ -45,6 +50,8 @@ class Table(NamedTuple):
     coerces: bool
     types: Mapping[str, str | list[str]]
     removed: Container[str] = ()
+    renamed: Mapping[str, str] = MappingProxyType({})
+    scripts_add: bool = False
     accepted: Container[str] = ()
     is_of_another_version: bool = False
 
@@ -60,7 +67,8 @@ class Table(NamedTuple):
     def nearest(self, name: str) -> str | None:
         """The flag that `name` was probably meant to be."""
         alike = {one.replace("-", "_"): one for one in self.types}
-        match = nearest(name.replace("-", "_"), alike, cutoff=_CUTOFF)
+        cutoff = _CUTOFF_OF_SCRIPTS if self.scripts_add else _CUTOFF
+        match = nearest(name.replace("-", "_"), alike, cutoff=cutoff)
         return match and alike[match]
 
     def has_keys_of(self, name: str) -> bool:
@@ -93,6 +101,8 @@ def _read(name: str) -> tuple[Table, str]:
         coerces=found.get("coerces", False),
         types=found["flags"],
         removed=found.get("removed", ()),
+        renamed=found.get("renamed", {}),
+        scripts_add=found["unknown"] == "the script's own",
     )
     return known, found.get("framework", name)
 
@@ -123,7 +133,7 @@ def argument_findings(arguments: Iterable[Argument], known: Table) -> Iterator[F
             notes.append((finding.path, f"--{argument.name.lstrip('-')}"))
         elif finding:
             yield finding
-    if notes:  # one of all of them: a fork may have many
+    if notes and not known.scripts_add:  # one of all of them: a fork may have many
         yield _note(notes[0][0], [name for _, name in notes], known)
 
 
@@ -135,25 +145,43 @@ def _argument_finding(argument: Argument, known: Table) -> Finding | None:
     if any(isinstance(value, Text) for value in argument.values) or _argument_fits(kind, values):
         return None
     written = f"{name}: {' '.join(values)}" if values else f"{name} without a value"
+    is_boolean = kind in ("boolean", "boolean switch")
     return Finding(
         path,
         f"{written}, but {known.label} expects {_wish(kind)}",
-        _example(name, kind, *values[:1]),
+        f'write {name}: "true" or "false", in quotes'
+        if is_boolean
+        else _example(name, kind, *values[:1]),
     )
+
+
+def left_out_findings(spec: Experiment, known: Table) -> Iterator[Finding]:
+    """`false` of `args` leaves a flag out: a mistake if the program's default may be true."""
+    for name, value in spec.args.items() if isinstance(spec.args, Mapping) else ():
+        key = argument_key(name)
+        kind, has_negative = known.types.get(key), f"no_{key}" in known.types
+        if value is False and not known.accepts(name) and (kind == "boolean" or has_negative):
+            what = f"{name}: false leaves {name} out, and its default counts"
+            yield Finding(("args", name), what, f'write {name}: "false", in quotes', warning=True)
 
 
 def _argument_fits(kind: str | list[str], values: tuple[str, ...]) -> bool:
     if kind == "switch":
         return not values
-    if kind == "list":
+    if kind == "list" or (kind == "boolean switch" and not values):
         return True
     return len(values) == 1 and text_fits(kind, values[0])
+
+
+_BOOLEANS = ("true", "false", "1", "0", "on", "off", "yes", "no", "t", "f", "y", "n")
 
 
 def text_fits(kind: str | list[str], text: str) -> bool:
     """Whether argparse takes the text."""
     if isinstance(kind, list):
         return text in kind
+    if kind in ("boolean", "boolean switch"):
+        return text.lower() in _BOOLEANS
     converter = {"integer": int, "number": float}.get(kind, str)
     try:
         converter(text)
@@ -205,9 +233,6 @@ def value_fits(kind: str | list[str], value: Any) -> bool:
     return isinstance(value, types.get(kind, ()))
 
 
-_BOOLEANS = ("true", "false", "1", "0", "on", "off", "yes", "no")  # of pydantic
-
-
 def _is_coerced(kind: str | list[str], value: Any) -> bool:
     """Whether pydantic would convert the value, or leave it out."""
     if value == "auto" or value is None:
@@ -235,6 +260,9 @@ def unknown(path: Path, name: str, known: Table, dashes: str = "") -> Finding:
     """A name that this version does not have: a warning, or a note if another one may have it."""
     kind, near = "flag" if dashes else "key", known.nearest(name)
     what = f"{known.label} has no {kind} {dashes}{name}"
+    if new := known.renamed.get(name):
+        hint = f"write {dashes}{new} in its place, or {_accept([name])}"
+        return Finding(path, f"{what}: it is {dashes}{new} now", hint, warning=True, at_key=True)
     if name in known.removed:
         hint = f"remove it, or {_accept([name])}"
         return Finding(path, f"{what}: another version had it", hint, warning=True, at_key=True)
@@ -265,6 +293,7 @@ _WISHES = {
     "number": "a number",
     "text": "a value",
     "boolean": "true or false",
+    "boolean switch": "true, false or no value",
     "list": "a list",
     "mapping": "a mapping",
 }
@@ -272,7 +301,10 @@ _EXAMPLES = {"switch": "true", "integer": "1000", "number": "0.1", "boolean": "t
 
 
 def _wish(kind: str | list[str]) -> str:
-    return f"one of {', '.join(kind)}" if isinstance(kind, list) else _WISHES[kind]
+    if isinstance(kind, str):
+        return _WISHES[kind]
+    more = f" and {len(kind) - _SHOWN} more" if len(kind) > 2 * _SHOWN else ""
+    return f"one of {', '.join(kind[:_SHOWN] if more else kind)}{more}"
 
 
 def _example(name: str, kind: str | list[str], value: Any = None) -> str:
