@@ -421,7 +421,7 @@ class Run:
             secrets = tuple(secret.name for secret in plan.environment.secrets)
             found = Scripts(one.text, packaged, secrets, self.inputs.templates).problems()
             problems |= dict.fromkeys(found)
-        if problems:
+        if any(not one.warning for one in problems):  # `templates check` shows warnings
             raise InputError(in_order(problems))
 
     @property

@@ -90,6 +90,21 @@ def test_a_replaced_template_that_forgets_an_insertion_point_is_refused(
     )
 
 
+@pytest.mark.usefixtures("few_samples")
+def test_a_line_that_may_end_the_job_is_a_warning_of_the_check_alone(
+    clusterjobs: Callable[..., object], folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(folder, "before_launch.sh", "[[ -d /scratch ]] || exit 1\n")
+    code, said = check(clusterjobs, folder)
+    assert (code, " warning: early-end: `exit 1` ends the job: " in said) == (0, True)
+    monkeypatch.setenv("CLUSTERJOBS_SITE", "site")
+    spec = folder / "spec.yaml"
+    spec.write_text("{name: a, cluster: p4d-a100, framework: command, command: ./run}")
+    outcome = clusterjobs("render", "spec.yaml")
+    assert outcome.code == 0, outcome.err
+    assert "|| exit 1\n" in (folder / "generated/job.sh").read_text()
+
+
 def test_copies_of_all_templates_keep_every_promise(
     clusterjobs: Callable[..., object], folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

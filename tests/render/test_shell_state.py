@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import pathlib
+
 import pytest
 
+from clusterjobs.errors import InputError
+from clusterjobs.script.site import shell_state
 from clusterjobs.script.site.shell_state import commands_of, state_changes
 
 CHANGES = {
-    "exit-code": r"""
+    "exit-code": "finish() { exit 0; }",
+    "early-end": r"""
         exit 0
         \exit 0
         $'ex\x69t' 0
@@ -25,8 +30,6 @@ CHANGES = {
         x="exit 0"; $x
         x='exit 0'; eval "$x"
         return 0
-        exec python3 x.py
-        kill -9 $$
         """,
     "strict-mode": r"""
         set +e
@@ -47,6 +50,8 @@ CHANGES = {
         trap : 0
         trap "$x" SIGINT EXIT
         eval "trap - EXIT"
+        exec python3 x.py
+        kill -9 $$
         """,
     "signal-traps": r"""
         trap '' TERM
@@ -110,6 +115,9 @@ NO_CHANGES = r"""
     sleep 100 & kill $!
     coproc { exit 0; }
     declare -A map=([a]=1)
+    old=$(shopt -po nounset); set +u; . x; eval "$old"
+    old=$(set +o); set +u; . x; eval "$old"
+    case $x in esac
     """
 
 
@@ -128,6 +136,31 @@ def test_a_change_is_found_however_it_is_written(kind: str, code: str) -> None:
 @pytest.mark.parametrize("code", lines(NO_CHANGES))
 def test_what_is_undone_or_stays_in_a_subshell_is_no_change(code: str) -> None:
     assert state_changes(f"{code}\n") == ()
+
+
+@pytest.mark.parametrize("code", ['eval "$(program)"', 'cd /tmp; eval "$old"'])
+def test_code_that_only_the_job_knows_restores_options_of_a_variable_alone(code: str) -> None:
+    assert state_changes(f"set +e; {code}\n") != ()
+
+
+@pytest.mark.parametrize(("code", "is_warning"), [("0", False), ("1", True), ("$x", True)])
+def test_an_end_with_another_code_than_0_may_be_meant(code: str, is_warning: bool) -> None:
+    assert [one.warning for one in state_changes(f"exit {code}\n")] == [is_warning]
+
+
+def test_a_shfmt_with_numbers_for_operators_is_refused(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = tmp_path / "shfmt"
+    old.write_text("""#!/bin/sh\necho '{"Stmts": [{"Cmd": {"Op": 13}}]}'\n""")
+    old.chmod(0o755)
+    usable = pathlib.Path(shell_state._shfmt())
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python3"))
+    monkeypatch.setenv("PATH", str(usable.parent))
+    assert shell_state._shfmt() == str(usable)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError, match=r"^shfmt 3\.14 or newer is needed"):
+        state_changes("date\n")
 
 
 def test_commands_are_those_of_all_shells() -> None:

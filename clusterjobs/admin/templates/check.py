@@ -210,7 +210,7 @@ def check(site: pathlib.Path | None, as_json: bool) -> int:
     show_problems(list(outdated(folders)))
     if not shellcheck_program():
         click.echo(NO_SHELLCHECK, err=True)
-    return 1 if problems else 0
+    return 1 if any(not one.warning for one in problems) else 0
 
 
 def _check(folders: SiteFolders, templates: SiteTemplates) -> tuple[list[Problem], str]:
@@ -247,7 +247,8 @@ def _findings(rendered: Sequence[Rendered], skip_lint: bool) -> list[tuple[Probl
     for one in rendered:
         problem = bash_problem(one.text, one.templates)
         found += [(said, one.name) for said in ([problem] if problem else one.problems())]
-    if (program := shellcheck_program()) and not found and not skip_lint:
+    only_warnings = all(said.warning for said, _ in found)
+    if (program := shellcheck_program()) and only_warnings and not skip_lint:
         found += shellcheck_problems(program, rendered)
     return found
 

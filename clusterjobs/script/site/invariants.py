@@ -49,12 +49,12 @@ class Scripts:
                 files = (*_own_lines(self.templates), *self.templates.files)
                 where = line_origin(broken.line, files) if broken.line else None
                 where = where or replaced_by(broken.template or "job.sh.j2", self.templates)
-                yield Problem(what, where, invariant.name, broken.hint)
+                yield Problem(what, where, invariant.name, broken.hint, broken.warning)
 
     def _changes(self, kind: str) -> Iterator[Broken]:
         for line, change in self._changed:
             if change.kind == kind:
-                yield Broken(change.what, change.hint, line.text)
+                yield Broken(change.what, change.hint, line.text, warning=change.warning)
 
     @functools.cached_property
     def _changed(self) -> tuple[tuple[Line, Change], ...]:
@@ -67,7 +67,7 @@ class Scripts:
             for one in self.site.lines
             if one.code and one.code in more and line_origin(one.text, own)
         }
-        key = tuple(one.code for one in added.values())
+        key = tuple((one.code, one.function) for one in added.values())
         if key not in _CHANGES:
             _CHANGES[key] = tuple(self._changes_in(added)) if added else ()
         return _CHANGES[key]
@@ -100,7 +100,7 @@ class Scripts:
 
 
 _FUNCTIONS_OF_NODES = {"module", "ml"}  # as they come, they are functions of bash
-_CHANGES: dict[tuple[str, ...], tuple[tuple[Line, Change], ...]] = {}
+_CHANGES: dict[tuple[tuple[str, str], ...], tuple[tuple[Line, Change], ...]] = {}
 
 
 class Broken(NamedTuple):
@@ -113,6 +113,7 @@ class Broken(NamedTuple):
     hint: str
     line: str = ""
     template: str = ""
+    warning: bool = False
 
 
 @functools.cache
@@ -449,6 +450,11 @@ INVARIANTS = (
         "exit-code",
         "a job that failed would be recorded as completed, and never be run again",
         exit_code_lost,
+    ),
+    Invariant(
+        "early-end",
+        "before the last command of `main`, that is a failure without a message, also with code 0",
+        nothing_else,
     ),
     Invariant(
         "exit-trap",

@@ -23,13 +23,17 @@ Node = Mapping[str, Any]
 
 
 class Change(NamedTuple):
-    """`kind`: the invariant that it breaks. `name`: of a function that is defined or removed."""
+    """`kind`: the invariant that it breaks. `name`: of a function that is defined or removed.
+
+    `warning`: it may be what the site wants.
+    """
 
     line: int
     kind: str
     what: str
     hint: str
     name: str = ""
+    warning: bool = False
 
 
 # ------------------------------------------------------------------ syntax tree
@@ -37,12 +41,7 @@ class Change(NamedTuple):
 
 def syntax_tree(code: str) -> Node:
     """The tree of shfmt. Raises InputError if shfmt is missing, or cannot read the code."""
-    program = _shfmt()
-    if program is None:
-        hint = "pip install shfmt-py, or the package shfmt of the system"
-        raise one_problem("shfmt, which reads the lines of a site, is not installed", hint=hint)
-    command = [program, "-ln", "bash", "--to-json"]
-    done = subprocess.run(command, input=code.encode(), capture_output=True, check=False)
+    done = _run(_shfmt(), code)
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().removeprefix("<standard input>:")
         raise one_problem(
@@ -52,10 +51,31 @@ def syntax_tree(code: str) -> Node:
     return found
 
 
-def _shfmt() -> str | None:
-    """Beside this Python, where pip puts it, or on PATH."""
-    beside = pathlib.Path(sys.executable).with_name("shfmt")
-    return str(beside) if beside.exists() else shutil.which("shfmt")
+def _run(program: str, code: str) -> subprocess.CompletedProcess[bytes]:
+    command = [program, "-ln", "bash", "--to-json"]
+    return subprocess.run(command, input=code.encode(), capture_output=True, check=False)
+
+
+def _shfmt() -> str:
+    """Beside this Python, where pip puts it, or on PATH. Raises InputError if none can be used."""
+    beside = shutil.which("shfmt", path=str(pathlib.Path(sys.executable).parent))
+    found = list(filter(None, (beside, shutil.which("shfmt"))))
+    if usable := next(filter(_is_new_enough, found), None):
+        return usable
+    what = "shfmt, which reads the lines of a site, is not installed"
+    if found:
+        what = f"shfmt 3.14 or newer is needed to read the lines of a site, and {found[0]} is none"
+    raise one_problem(what, hint='pip install "shfmt-py>=4.1", or a release of github.com/mvdan/sh')
+
+
+@functools.cache
+def _is_new_enough(program: str) -> bool:
+    """Before 3.14, the tree has numbers for operators, others in each release."""
+    try:
+        done = _run(program, "a | b\n")
+    except OSError:
+        return False
+    return done.returncode == 0 and json.loads(done.stdout)["Stmts"][0]["Cmd"]["Op"] == "|"
 
 
 @functools.lru_cache(maxsize=8)
@@ -166,13 +186,17 @@ class _Reader:
         self.state: dict[str, Change | None] = {}
         self.known: dict[str, str | None] = {}  # variables with one value; None: with several
         self.line = 0  # of the `eval` that has the code
-        self.in_function = False
+        self.function_name = "main"
 
     def add(self, node: Node, kind: str, what: str, hint: str, name: str = "") -> None:
         self.found.append(self.change(node, kind, what, hint, name))
 
     def change(self, node: Node, kind: str, what: str, hint: str, name: str = "") -> Change:
         return Change(self.line or node["Pos"]["Line"], kind, what, hint, name)
+
+    @property
+    def is_main(self) -> bool:
+        return self.function_name == "main"
 
     def read(self, node: Node | Sequence[Any]) -> None:
         """Read statements, or any part of them, in the order in which they run."""
@@ -191,7 +215,7 @@ class _Reader:
             self.read(node.get("Cond", []))
             self.branches([node["Then"], node.get("Else", [])])
         elif kind == "CaseClause":
-            self.branches([item.get("Stmts", []) for item in node["Items"]])
+            self.branches([item.get("Stmts", []) for item in node.get("Items", [])])
         else:
             self.command(node)
             self.read([one for key, one in node.items() if key != "Redirs"])
@@ -218,14 +242,14 @@ class _Reader:
     def function(self, node: Node) -> None:
         """What it leaves changed when it is called. The folder: of `main` alone, since helpers are
         often called in a subshell."""
-        name, outer = node["Name"]["Value"], (self.state, self.in_function)
+        name, outer = node["Name"]["Value"], (self.state, self.function_name)
         self.add(node, "functions", f"this line replaces {name}", _FUNCTIONS, name)
-        self.state, self.in_function = {}, name != "main"
+        self.state, self.function_name = {}, name
         self.read(node["Body"])
         self.found += [
             one for key, one in self.state.items() if one and (key != "folder" or name == "main")
         ]
-        self.state, self.in_function = outer
+        self.state, self.function_name = outer
 
     # ---- simple commands -------------------------------------------------------------------
 
@@ -233,7 +257,7 @@ class _Reader:
         kind = node.get("Type")
         if (cmd := node.get("Cmd")) and cmd.get("Type") == "CallExpr":
             self.call(cmd, node.get("Redirs", ()))
-        elif kind == "DeclClause" and not self.in_function and node["Variant"]["Value"] != "local":
+        elif kind == "DeclClause" and self.is_main and node["Variant"]["Value"] != "local":
             for one in node.get("Args", ()):
                 if name := one.get("Name", {}).get("Value"):
                     self.assigned(node, name, _text(one.get("Value"), self.known))
@@ -279,7 +303,8 @@ class _Reader:
 
     def exec(self, call: Node, words: Sequence[str | None], redirections: Sequence[Node]) -> None:
         if words:
-            self.ends(call, "exec")
+            what = "`exec` ends the shell, and no trap runs"
+            self.add(call, "exit-trap", what, "run the program without `exec`")
         for one in redirections:
             number = (one.get("N") or {}).get("Value", "")
             number = number or ("0" if one["Op"].startswith("<") else "1")
@@ -288,28 +313,38 @@ class _Reader:
                 hint = "redirect a group of commands: { ...; } > FILE"
                 self.add(call, "shell-state", what, hint)
 
-    def ends(self, call: Node, code: str) -> None:
-        hint = "remove it; `fail MESSAGE` ends a job that cannot run"
-        self.add(call, "exit-code", f"`{code}` ends the job with another exit code", hint)
+    def ends(self, call: Node, name: str, words: Sequence[str | None]) -> None:
+        """Of another code than 0, it may be meant: a job that cannot run."""
+        code = " ".join([name, *(one or "..." for one in words)])
+        if self.function_name == "finish":
+            what = f"`{code}` ends the job with another exit code"
+            self.add(call, "exit-code", what, "remove it")
+            return
+        hint = "`fail MESSAGE` ends a job that cannot run, with the message"
+        change = self.change(call, "early-end", f"`{code}` ends the job", hint)
+        self.found.append(change._replace(warning=words[:1] != ["0"]))
 
     def call_exit(self, call: Node, words: Sequence[str | None]) -> None:
-        self.ends(call, " ".join(["exit", *(one or "..." for one in words)]))
+        self.ends(call, "exit", words)
 
     call_logout = call_exit
 
     def call_return(self, call: Node, words: Sequence[str | None]) -> None:
-        if not self.in_function:
-            self.ends(call, " ".join(["return", *(one or "..." for one in words)]))
+        if self.is_main:
+            self.ends(call, "return", words)
 
     def call_kill(self, call: Node, _words: Sequence[str | None]) -> None:
         names = [one["Param"]["Value"] for one in _nodes(call) if one.get("Type") == "ParamExp"]
         if {"$", "BASHPID", "PPID"} & {*names}:
-            self.ends(call, "kill $$")
+            what = "`kill $$` ends the shell, perhaps without its traps"
+            self.add(call, "exit-trap", what, "`fail MESSAGE` ends a job that cannot run")
 
     # ---- code in words ---------------------------------------------------------------------
 
     def call_eval(self, call: Node, words: Sequence[str | None]) -> None:
         if None in words:
+            if not any(one.get("Type") == "CmdSubst" for one in _nodes(call)):
+                self.restored()
             return
         outer, self.line = self.line, self.line or call["Pos"]["Line"]
         self.read(syntax_tree(" ".join(map(str, words))))
@@ -344,11 +379,16 @@ class _Reader:
             hint = "write `command || true` for a command that may fail" if is_strict else _UNDONE
             self.state[name] = self.change(call, "strict-mode", what, hint)
 
+    def restored(self) -> None:
+        """Options, by what only the job knows: `set "-$before"`, `eval "$before"`."""
+        kept = {key: one for key, one in self.state.items() if key in ("IFS", "folder")}
+        self.state = {**dict.fromkeys(self.state), **kept}
+
     def call_set(self, call: Node, words: Sequence[str | None]) -> None:
         names = iter(words)
         for word in names:
-            if word is None:  # `set "-$before"`
-                self.state = dict.fromkeys(self.state)
+            if word is None:
+                self.restored()
             if not word or not re.match(r"[-+]\w", word):
                 return
             for letter in word[1:]:
