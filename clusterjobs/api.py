@@ -65,7 +65,8 @@ class Run(PlannedRun):
     """One job, or the jobs of a sweep, planned. Made by `load`.
 
     `name` of the job or the sweep. `points`: those of the sweep; a job without a sweep has one.
-    Each has `name`, `index`, `values` (the swept keys) and `plan`. `plan` is that of the first one.
+    Each has `name`, `index`, `values` (the swept keys) and `plan`. `plan` is that of the first one;
+    `plan.derived` has each derived value with its `name`, `value` and `reason`.
     """
 
     def __repr__(self) -> str:

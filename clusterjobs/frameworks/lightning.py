@@ -92,7 +92,7 @@ RULES: tuple[Rule[GivenArguments], ...] = (
         "`trainer.max_steps: 1` or 0, `trainer.max_epochs: 0`",
         "it ends after one step, or before the first",
         "pytorch/loops/fit_loop.py",
-        Case("trainer.max_steps", "it == 0|1", "it ends after {it:g} steps", "remove it"),
+        Case("trainer.max_steps", "it == 0|1", "it ends at step {it:g}", "remove it"),
         Case("trainer.max_epochs", "it == 0", "it ends before the first step", "remove it"),
         warning=True,
     ),

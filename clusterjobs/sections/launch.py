@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from clusterjobs.errors import did_you_mean
+from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.frameworks.arguments import argument_names
 from clusterjobs.frameworks.base import Program, Task, folder_on_the_node
 from clusterjobs.launchers import SSH_PROGRAMS, Launched
@@ -55,6 +57,12 @@ def plan(context: Context) -> Launch:
     calls_srun = launcher.calls_srun and not (launcher.over_ssh and container)
     _check_gpus(context)
     _check_ssh(context)
+    for name in spec.frameworks:
+        if name not in FRAMEWORKS:
+            hint = did_you_mean(name, [*FRAMEWORKS])
+            context.problem(
+                ("frameworks", name), f"there is no framework {name}", hint, at_key=True
+            )
     if spec.prefix:
         from clusterjobs.frameworks.command import check_starters  # few specs have a prefix
 
