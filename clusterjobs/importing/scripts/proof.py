@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 import pathlib
 import re
-import shlex
 import tempfile
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from clusterjobs.errors import InputError, Problem
-from clusterjobs.importing.scripts.record import shown_mark
+from clusterjobs.importing.scripts.marks import UNKNOWN
+from clusterjobs.importing.scripts.record import words_of
 from clusterjobs.importing.scripts.spec import Imported
 from clusterjobs.runs.load import load
 from clusterjobs.sections.plan import Plan
-from clusterjobs.text import show
+from clusterjobs.spec.known_references import NODE_RANK
+from clusterjobs.text import Value, parts_of, show
 
 _ROUNDS = 30  # each leaves out the keys that the job sets itself
+_IS_UNKNOWN = re.compile(rf"\$\{{?{UNKNOWN}")
 _OURS = ("env", "sbatch", "setup", "prefix", "logs", "workdir")
 
 
@@ -93,29 +95,66 @@ def _description(imported: Imported, text: str) -> str:
 
 
 def _compared(imported: Imported, text: str, derived: Mapping[str, str], plan: Plan) -> Proof:
-    wanted = [shown_mark(word) for word in imported.words]
-    found = [show(word) for word in (*plan.launch.words,)]
+    """Compare the job with the second run of the script, of which the spec has nothing.
+
+    The references of the job have the values that the script has seen in that run.
+    """
+    script = imported.second or imported
+    values = script.marks.values()
+    wanted = list(script.words)
+    found = [_value(word, values) for word in plan.launch.words]
     if found[:2] == ["bash", "-c"] and found[2].startswith("exec "):
-        found = [re.sub(r"\$\{(\w+)\}", r"$\1", word) for word in shlex.split(found[2])[1:]]
+        found = words_of(found[2].removeprefix("exec "), values)
     found = found[1:] if found[:1] in (["python"], ["python3"]) else found
     while found[:1] in (["-u"], ["-O"]):
         found = found[1:]
-    differences = [] if wanted == found else _difference(wanted, found)
-    values = {one.name: show(one.value) for one in plan.environment.variables}
+    differences = _difference(script, wanted, found)
+    shown = [show(word) for word in plan.launch.words]
+    differences += [f"not known: {word}" for word in shown if _IS_UNKNOWN.search(word)]
+    values_of = {one.name: one.value for one in plan.environment.variables}
+    ours = {name: _value(value, values) for name, value in values_of.items()}
     same = 0
-    for name, value in imported.variables.items():
+    for name, value in script.variables.items():
         if f"env.{name}" in derived:
             continue
-        if name in values:
-            same += 1
+        if name not in ours:
+            differences.append(f"the variable {name} is not set: {script.marks.shown(value)}")
+        elif _IS_UNKNOWN.search(show(values_of[name])):
+            differences.append(f"not known: the variable {name}")
+        elif not _is_same(ours[name], value):
+            differences.append(f"the variable {name}: {script.marks.shown(ours[name])}")
         else:
-            differences.append(f"the variable {name} is not set: {value}")
+            same += 1
     return Proof(text, derived, (), tuple(differences), len(found), same)
 
 
-def _difference(wanted: list[str], found: list[str]) -> list[str]:
-    lost = [word for word in wanted if word not in found]
-    new = [word for word in found if word not in wanted]
+def _value(value: Value, values: Mapping[str, str]) -> str:
+    """What the job has where its variables have these values; `$NAME` for others."""
+    named = {**values, NODE_RANK: values.get("SLURM_NODEID", "")}
+    return "".join(
+        one if isinstance(one, str) else named.get(one.name, f"${one.name}")
+        for one in parts_of(value)
+    )
+
+
+def _is_same(found: str, wanted: str) -> bool:
+    """Also a path from which bash has removed slashes that change nothing."""
+    return found == wanted or re.sub("/{3,}", "/", found) == wanted
+
+
+def _difference(script: Imported, wanted: list[str], found: list[str]) -> list[str]:
+    if len(wanted) == len(found):
+        pairs = [
+            (one, other)
+            for one, other in zip(wanted, found, strict=True)
+            if not _is_same(other, one) and not _IS_UNKNOWN.search(other)
+        ]
+        if not pairs:
+            return []
+        wanted, found = [one for one, _ in pairs], [other for _, other in pairs]
+    shown = script.marks.shown
+    lost = [shown(word) for word in wanted if word not in found]
+    new = [shown(word) for word in found if word not in wanted]
     if not lost and not new:
         return ["the order of the words differs"]
     return [f"lost: {word}" for word in lost] + [f"new: {word}" for word in new]

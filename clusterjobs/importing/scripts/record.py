@@ -2,7 +2,7 @@
 
 Each program that the script calls is replaced by a stand-in that records its arguments, its
 environment and its line. Values that only a running job has (`SLURM_JOB_ID`, a variable that the
-script never sets) are marks, which `with_references` turns into references of a spec.
+script never sets, what a program prints) are marks.
 
 The bash is the package bashkit, an interpreter with a virtual file system. What cannot be found
 (a program, a folder, a variable) is added, and the script runs again.
@@ -15,10 +15,13 @@ import posixpath
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from clusterjobs.errors import one_problem
 from clusterjobs.extras import how_to_install
+from clusterjobs.importing.scripts.directives import size_of
+from clusterjobs.importing.scripts.marks import Mark, Marks
 
 
 def names_in(text: str) -> frozenset[str]:
@@ -29,31 +32,29 @@ def names_in(text: str) -> frozenset[str]:
 _RUNS = 40  # each adds what the one before did not find
 _SECONDS = 5.0
 _LINE = "CLUSTERJOBS_LINE"
-_SUBMITTED_FROM = "/@@SLURM_SUBMIT_DIR@@"
-FIRST_NODE = "@@MASTER_ADDR@@"
-_MARK = re.compile(r"/?@@(\w+)@@")
-_COMPUTED = re.compile(r"@@computed/(\d+)/([^@]*)@@")
-# Numbers, since scripts calculate with them; no script has these by chance.
-_NUMBERS = {
-    "SLURM_JOB_ID": ("720394101", "{{ job.id }}"),
-    "SLURM_JOBID": ("720394101", "{{ job.id }}"),
-    "SLURM_ARRAY_JOB_ID": ("720394101", "{{ job.id }}"),
-    "SLURM_ARRAY_TASK_ID": ("720394102", "{{ job.array_index }}"),
-    "SLURM_NODEID": ("720394103", "{{ job.node_rank }}"),
-    "SLURM_PROCID": ("720394104", ""),
-    "SLURM_LOCALID": ("720394105", ""),
-}
+FIRST_NODE = Mark("MASTER_ADDR")
+_SUBMITTED_FROM = Mark("SLURM_SUBMIT_DIR")
+_USER = Mark("USER")
+_PER_RANK = "it differs in each rank"
 # What the interpreter itself does: builtins of bash, and programs that only read and print text.
 _OF_BASH = names_in(
-    "[ [[ : . alias awk basename bash break builtin cat cd command continue cut date "
-    "declare dirname echo egrep eval exec exit export expr false fgrep find getopts grep "
-    "head id jobs kill let local ls mapfile popd printf pushd pwd read readarray readonly "
-    "return rev sed seq set sh shift shopt sleep sort source tac tail test tr trap "
-    "true type typeset ulimit umask unalias uniq unset wait wc whoami xargs"
+    "[ [[ : . alias basename bash break builtin cd command continue "
+    "declare dirname echo eval exec exit export expr false getopts "
+    "jobs kill let local mapfile popd printf pushd pwd read readarray readonly "
+    "return set sh shift shopt sleep source test trap "
+    "true type typeset ulimit umask unalias unset wait xargs seq"
 )
-_KNOWN = ("HOME", "USER", "SCRATCH", "WORK", "TMPDIR", "LOGNAME")
+# They read and print text: what they print is known if they read only what the script gives them.
+_FILTERS = names_in("awk cat cut egrep fgrep grep head rev sed sort tac tail tr uniq wc")
+_KNOWN = ("HOME", "SCRATCH", "WORK", "TMPDIR")
+# Variables of bash that are another value in each run.
+_CHANGES = re.compile(
+    r"\$\{?(RANDOM|SRANDOM|SECONDS|U?ID|EUID|PPID|BASHPID|EPOCHSECONDS|EPOCHREALTIME)\b\}?|\$\$(?!\w)"
+)
+_ELEMENT = re.compile(r"\$\{(\w+\[(?:[^\[\]{}@*]|\$\{\w+\})+\])\}")
+_CHANGING = "CLUSTERJOBS_CHANGING_"
 # Of bashkit itself; a script that changes them changes nothing here.
-_OF_THE_SHELL = frozenset(("PWD", "OLDPWD", "SHLVL", "_", _LINE, "HOSTNAME", "PATH", "SHELL"))
+_OF_THE_SHELL = frozenset(("PWD", "OLDPWD", "SHLVL", "_", _LINE, "HOSTNAME", "SHELL"))
 
 
 class Call(NamedTuple):
@@ -84,52 +85,38 @@ class Recorded(NamedTuple):
     notes: tuple[str, ...]
 
 
-def with_variables(text: str) -> str:
-    """Marks in a text as variables of the node, `${HOME}`, where no reference may be."""
-    for name in ("SLURM_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_NODEID"):
-        text = text.replace(_NUMBERS[name][0], f"${{{name}}}")
-    return _MARK.sub(lambda mark: f"${{{mark[1]}}}", text)
-
-
-def with_references(text: str) -> str:
-    """Marks in a text as references: `{{ env.HOME }}`, `{{ job.id }}`."""
-    for number, reference in _NUMBERS.values():
-        text = text.replace(number, reference) if reference else text
-    return _MARK.sub(lambda mark: f"{{{{ env.{mark[1]} }}}}", text)
-
-
-def shown_mark(text: str) -> str:
-    """Marks in a text as `show` has the references that take their places: `$HOME`."""
-    for name in ("SLURM_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_NODEID"):
-        text = text.replace(_NUMBERS[name][0], f"${name}")
-    return _MARK.sub(lambda mark: f"${mark[1]}", text)
-
-
-def computed_in(text: str) -> list[tuple[int, str]]:
-    """(line, program) of values in a text that a program computes when the job runs."""
-    return [(int(line), program) for line, program in _COMPUTED.findall(text)]
-
-
 class Recording:
-    """Runs of one script on `nodes` nodes with `gpus` GPUs each.
+    """Runs of one script, whose size is in its `options`.
 
-    `files`: other scripts beside it, by name. What one run did not find is there in the next.
+    `folder`: where it starts. `files`: other scripts beside it, by name.
+    What one run did not find is there in the next.
     """
 
     def __init__(
-        self, text: str, files: Mapping[str, str], nodes: int, gpus: int, folder: str = "."
+        self,
+        text: str,
+        files: Mapping[str, str],
+        options: Mapping[str, str],
+        marks: Marks,
+        folder: str = "",
     ) -> None:
-        self._text = text
-        self._start = posixpath.join(_SUBMITTED_FROM, folder)
-        self._nodes, self._gpus = nodes, gpus
+        self._size, self._marks = size_of(options), marks
+        text = _CHANGES.sub(lambda one: f"${{{_CHANGING}{one[1] or 'PID'}}}", text)
+        self._text = _ELEMENT.sub(self._or_unknown, text)
+        self._home = re.sub("/+", "/", marks.path(_SUBMITTED_FROM))
+        self._start = posixpath.join(self._home, folder)
         self._programs: set[str] = set()
-        self._folders: set[str] = {_SUBMITTED_FROM, self._start}
-        self._files = {f"{_SUBMITTED_FROM}/{name}": found for name, found in files.items()}
-        self._environment = {**_of_slurm(nodes, gpus), **_unset_names(text)}
+        self._folders: set[str] = {self._home, self._start}
+        self._files = {f"{self._home}/{name}": found for name, found in files.items()}
+        self._environment = {**_of_slurm(text, options, marks), **_unset_names(self._text, marks)}
         self._calls: list[Call] = []
         self._sourced: list[str] = []
         self._notes: list[str] = []
-        self._forgives = False
+
+    def _or_unknown(self, element: re.Match[str]) -> str:
+        """An element of an array: which one is known only if its index is."""
+        mark = Mark("", f"the element {element[1]} of an array")
+        return f"${{{element[1]}-{self._marks.text(mark)}}}"
 
     def all(self) -> Recorded:
         """What the script calls. Raises InputError if bash cannot read it."""
@@ -138,7 +125,7 @@ class Recording:
         except _bashkit().BashError as broken:
             raise one_problem(f"bash cannot read the script: {broken}") from None
         called = {name for name in analysis.command_names if name}
-        self._programs |= called - {*analysis.functions} - _OF_BASH
+        self._programs |= called - {*analysis.functions} - _OF_BASH - _FILTERS
         for _ in range(_RUNS):
             error = self._once()
             if not self._add_missing(error):
@@ -168,6 +155,8 @@ class Recording:
             env=self._environment,
             custom_builtins={
                 **{name: self._stand_in for name in self._programs if "/" not in name},
+                **dict.fromkeys(_FILTERS, self._filter),
+                **dict.fromkeys(("date", "find", "id", "ls", "whoami"), self._stand_in),
                 "tee": lambda context: context.stdin or "",
                 "clusterjobs_program": self._by_path,
                 "clusterjobs_sourced": self._source,
@@ -203,14 +192,13 @@ class Recording:
         return ""
 
     def _called(self, context: Any, program: str, arguments: list[str]) -> Any:
-        # The first line is ours.
-        line = max(0, int(context.env.get(_LINE, "1") or 1) - 1)
+        line = self._line(context)
         own = {
             name: value
             for name, value in sorted(context.env.items(), key=self._place)
             if name not in _OF_THE_SHELL and self._environment.get(name) != value
         }
-        folder = posixpath.relpath(context.cwd, _SUBMITTED_FROM)
+        folder = posixpath.relpath(context.cwd, self._home)
         folder = context.cwd if folder.startswith("..") else folder
         stdin = context.stdin or ""
         self._calls.append(Call(program, tuple(arguments), own, folder, line, stdin))
@@ -219,20 +207,48 @@ class Recording:
     def _printed(self, program: str, arguments: Sequence[str], line: int) -> str:
         """What a program prints, for scripts that read it."""
         name = posixpath.basename(program)
-        names = [FIRST_NODE, *(f"@@node_{one}@@" for one in range(2, self._nodes + 1))]
+        unknown = Mark("", f"a value that {name} computes", line)
+        first = self._marks.text(FIRST_NODE)
         if name == "scontrol" and "hostname" in " ".join(arguments):
-            return "".join(f"{one}\n" for one in names)
+            others = [
+                self._marks.text(Mark("", f"the address of node {one}", line))
+                for one in range(2, self._size.nodes + 1)
+            ]
+            return "".join(f"{one}\n" for one in (first, *others))
         if name in ("hostname", "ip", "dig", "getent", "nslookup", "host"):
-            return f"{FIRST_NODE}\n"
+            return f"{first}\n"
         if name == "srun" and _asks_for_address(arguments):
-            return f"{FIRST_NODE}\n"
-        if name == "nvidia-smi":
-            return "".join(f"GPU {one}\n" for one in range(self._gpus))
-        if name in ("which", "realpath", "readlink"):
-            return f"{arguments[-1] if arguments else ''}\n"
+            return f"{first}\n"
+        if name == "nvidia-smi" and self._size.gpus_per_node:
+            listed = {"-L", "--list-gpus"} & {*arguments}
+            shown = "GPU" if listed else self._marks.text(unknown)
+            return f"{shown}\n" * self._size.gpus_per_node
+        if name == "whoami" or (name == "id" and arguments in (["-un"], ["-u", "-n"])):
+            return f"{self._marks.text(_USER)}\n"
+        if name == "which" and arguments:
+            folder = Mark("", f"the folder of {arguments[-1]}", line)
+            return f"{self._marks.path(folder)}/{arguments[-1]}\n"
         if name in ("module", "ml", "conda", "mamba", "micromamba", "sbatch", "wandb"):
             return ""
-        return f"@@computed/{line}/{name}@@\n"
+        return f"{self._marks.text(unknown)}\n"
+
+    def _filter(self, context: Any) -> Any:
+        """A program on its input; what it prints is unknown if it wants a file or counts."""
+        line = self._line(context)
+        unknown = Mark("", f"a value that {context.name} computes", line)
+        given = context.stdin
+        if given is not None:
+            words = shlex.join([context.name, *context.argv])
+            done = _IN_A_THREAD.submit(_filtered, words, given).result()
+            lost = self._marks.found_in(given) and not self._marks.found_in(done.stdout)
+            if not done.stderr and not lost:
+                return _bashkit().BuiltinResult(done.stdout, exit_code=done.exit_code)
+        return _bashkit().BuiltinResult(f"{self._marks.text(unknown)}\n", exit_code=0)
+
+    @staticmethod
+    def _line(context: Any) -> int:
+        """The line of a call. The first line is ours."""
+        return max(0, int(context.env.get(_LINE, "1") or 1) - 1)
 
     # ------------------------------------------------------------------ what was missing
 
@@ -245,24 +261,33 @@ class Recording:
             return _added(self._programs, found[1])
         if found := re.search(r"line \d+: (\w+): unbound variable", line):
             new = found[1] not in self._environment
-            self._environment[found[1]] = f"@@{found[1]}@@"
+            self._environment.setdefault(found[1], self._marks.text(Mark(found[1])))
             return new
         if found := re.search(r"(?:cd|pushd): (.+): No such file", line):
-            return _added(self._folders, _absolute(found[1]))
-        if found := re.search(r"line \d+: (.+): No such file or directory", line):
-            path = _absolute(found[1])
+            return _added(self._folders, self._absolute(found[1]))
+        if found := re.search(r"line (\d+): (.+): No such file or directory", line):
+            name, content = found[2], self._marks.text(Mark("", f"the content of {found[2]}"))
+            path = self._absolute(name)
             if _added(self._folders, posixpath.dirname(path)):
                 return True
             new = path not in self._files
-            self._files[path] = _FILE.format(quoted=shlex.quote(found[1]))
+            is_read = _READS.search([*self._text.splitlines(), ""][int(found[1]) - 2])
+            stub = _FILE.format(quoted=shlex.quote(name))
+            self._files[path] = f"{content}\n" if is_read else stub
             return new
         return False
 
+    def _absolute(self, path: str) -> str:
+        return posixpath.normpath(posixpath.join(self._home, path))
 
-# A file that the script runs or reads, which is not here.
+
+# A file that the script runs, which is not here.
 _FILE = """\
 if [[ "$0" == bash ]]; then clusterjobs_sourced {quoted}; else clusterjobs_program {quoted} "$@"; fi
 """
+
+
+_READS = re.compile(r"<(?![<(&])")
 
 
 def _added(found: set[str], one: str) -> bool:
@@ -271,32 +296,58 @@ def _added(found: set[str], one: str) -> bool:
     return new
 
 
-def _absolute(path: str) -> str:
-    return path if path.startswith("/") else posixpath.normpath(f"{_SUBMITTED_FROM}/{path}")
-
-
 def _asks_for_address(arguments: Sequence[str]) -> bool:
     return any(one in ("hostname", "ip") or one.startswith("hostname ") for one in arguments)
 
 
-def _of_slurm(nodes: int, gpus: int) -> dict[str, str]:
-    """The variables that Slurm sets, and those that every user has."""
-    counts = {"SLURM_NNODES": nodes, "SLURM_JOB_NUM_NODES": nodes, "SLURM_GPUS_ON_NODE": gpus}
-    lists = dict.fromkeys(("SLURM_JOB_NODELIST", "SLURM_NODELIST"), "@@SLURM_JOB_NODELIST@@")
+def _of_slurm(text: str, options: Mapping[str, str], marks: Marks) -> dict[str, str]:
+    """The variables that Slurm sets, and those that every user has.
+
+    Slurm's are numbers if they follow from the directives. sbatch(1), OUTPUT ENVIRONMENT VARIABLES.
+    """
+    size = size_of(options)
+    tasks = size.tasks_per_node
+    total = options.get("ntasks") or (tasks and str(size.nodes * tasks))
+    known = {
+        "SLURM_NNODES": str(size.nodes),
+        "SLURM_JOB_NUM_NODES": str(size.nodes),
+        "SLURM_NTASKS": total,
+        "SLURM_NPROCS": total,
+        "SLURM_NTASKS_PER_NODE": options.get("ntasks-per-node"),
+        "SLURM_CPUS_PER_TASK": options.get("cpus-per-task"),
+        "SLURM_GPUS_ON_NODE": size.gpus_per_node and str(size.gpus_per_node),
+        "SLURM_GPUS_PER_NODE": options.get("gpus-per-node"),
+        "SLURM_GPUS": options.get("gpus"),
+        "SLURM_JOB_NAME": options.get("job-name") or marks.text(Mark("SLURM_JOB_NAME")),
+        "SLURM_JOB_PARTITION": options.get("partition"),
+        "SLURM_JOB_ACCOUNT": options.get("account"),
+    }
+    found = {
+        name: marks.number(Mark("", f"${name}: {_PER_RANK if name in _OF_RANKS else _OF_SLURM}"))
+        for name in sorted({*re.findall(r"\b(SLURM_\w+)", text)})
+    }
     return {
-        **{name: str(count) for name, count in counts.items()},
-        **{name: number for name, (number, _) in _NUMBERS.items()},
-        **lists,
-        **{name: f"/@@{name}@@" for name in _KNOWN},
-        "USER": "@@USER@@",
-        "LOGNAME": "@@USER@@",
-        "SLURM_SUBMIT_DIR": _SUBMITTED_FROM,
-        "SLURM_JOB_NAME": "@@SLURM_JOB_NAME@@",
-        "SLURM_CPUS_PER_TASK": "@@SLURM_CPUS_PER_TASK@@",
+        **found,
+        **{name: value for name, value in known.items() if value},
+        "SLURM_JOB_ID": marks.number(Mark("SLURM_JOB_ID")),
+        "SLURM_JOBID": marks.number(Mark("SLURM_JOB_ID")),
+        "SLURM_ARRAY_JOB_ID": marks.number(Mark("SLURM_ARRAY_JOB_ID")),
+        "SLURM_ARRAY_TASK_ID": marks.number(Mark("SLURM_ARRAY_TASK_ID")),
+        "SLURM_NODEID": marks.number(Mark("SLURM_NODEID")),
+        "SLURM_JOB_NODELIST": marks.text(Mark("SLURM_JOB_NODELIST")),
+        "SLURM_NODELIST": marks.text(Mark("SLURM_JOB_NODELIST")),
+        "SLURM_SUBMIT_DIR": marks.path(_SUBMITTED_FROM),
+        **{name: marks.path(Mark(name)) for name in _KNOWN},
+        "USER": marks.text(_USER),
+        "LOGNAME": marks.text(_USER),
     }
 
 
-_USED = re.compile(r"\$(?:\{(\w+)([^}]?)|([A-Za-z_]\w*))")
+_OF_RANKS = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NODEID", "SLURM_TASK_PID")
+_OF_SLURM = "only the running job knows it"
+
+
+_USED = re.compile(r"\$(?:\{[#!]?(\w+)(:?[-+=])?|([A-Za-z_]\w*))")
 _SET = re.compile(
     r"(?m)(?:^|[\s;(&|])(?:export\s+|local\s+|declare\s+(?:-\w+\s+)*|readonly\s+)?([A-Za-z_]\w*)\+?="
     r"|\bfor\s+(\w+)|\bread\s+(?:-\w+\s+)*(\w+)|\b(?:mapfile|readarray)\s+(?:-\w+\s+)*(\w+)"
@@ -307,7 +358,8 @@ def optional_names(text: str) -> list[tuple[str, int]]:
     """The variables that the script takes from sbatch's environment if they are there, else a
     default; each with the line of its first use."""
     code = re.sub(r"(?m)^\s*#.*$", "", text)
-    others = {*_of_slurm(1, 0), *_BUILT_IN, *_unset_names(text)}
+    marks = Marks()
+    others = {*_of_slurm(text, {}, marks), *_BUILT_IN, *_unset_names(text, marks)}
     others |= {
         name
         for names in _SET.findall(re.sub(r"\b(\w+)=[\"']?\$\{\1:?-", "", code))
@@ -316,7 +368,10 @@ def optional_names(text: str) -> list[tuple[str, int]]:
     found = {
         one[1]: code.count("\n", 0, one.start()) + 1
         for one in reversed([*_USED.finditer(code)])
-        if one[1] and one[2] in ":-=" and one[2] and not one[1].isdigit() and one[1] not in others
+        if one[1]
+        and one[2] in ("-", ":-", "=", ":=")
+        and not one[1].isdigit()
+        and one[1] not in others
     }
     slurm = ("SLURM_", "BASH")
     return sorted(
@@ -324,28 +379,62 @@ def optional_names(text: str) -> list[tuple[str, int]]:
     )
 
 
-def _unset_names(text: str) -> dict[str, str]:
+_STARTS_A_PATH = re.compile(r"(?<![\w/.@%+})-])\$\{?(\w+)\}?/|\b(?:cd|pushd) +\"?\$\{?(\w+)")
+
+
+def _unset_names(text: str, marks: Marks) -> dict[str, str]:
     """A mark for each variable that the script uses without a default and never sets."""
     code = re.sub(r"(?m)^\s*#.*$", "", text)
     known = {name for names in _SET.findall(code) for name in names if name}
     known |= {*re.findall(r"\$\{(\w+):?=", code)}  # sets it, too
-    used = {
-        braced or plain
-        for braced, sign, plain in _USED.findall(code)
-        if not sign or sign not in ":-+="
+    known = {name for name in known if not name.endswith("PATH")}
+    known |= {"USER", "LOGNAME", *_KNOWN, *_BUILT_IN}
+    calculated = {
+        name
+        for inside in re.findall(r"\(\(((?:[^()]|\([^()]*\))*)\)\)", code)
+        for name in re.findall(r"[A-Za-z_]\w*", inside)
     }
-    folders = set(re.findall(r"\$\{?(\w+)\}?/", code))
-    return {
-        name: f"/@@{name}@@" if name in folders else f"@@{name}@@"
-        for name in sorted(used - known)
-        if not name.startswith(("SLURM_", "BASH")) and not name.isdigit() and name not in _BUILT_IN
-        if name not in _KNOWN
-    }
+    used = {braced or plain for braced, sign, plain in _USED.findall(code) if not sign}
+    paths = {name for names in _STARTS_A_PATH.findall(code) for name in names}
+    found = {}
+    for name in sorted((used | calculated) - known):
+        if name.startswith(("SLURM_", "BASH")) or name.isdigit():
+            continue
+        if name.startswith(_CHANGING):
+            what = f"${name.removeprefix(_CHANGING)}: another value in each run"
+            found[name] = marks.number(Mark("", what))
+        elif name in calculated:
+            found[name] = marks.number(Mark(name))
+        else:
+            found[name] = (marks.path if name in paths else marks.text)(Mark(name))
+    return found
 
 
 _BUILT_IN = frozenset(
-    ("RANDOM", "SECONDS", "LINENO", "UID", "EUID", "PPID", "HOSTNAME", "PATH", "PWD", "IFS")
+    ("RANDOM", "SECONDS", "LINENO", "UID", "EUID", "PPID", "HOSTNAME", "PWD", "IFS")
 )
+
+
+_IN_A_THREAD = ThreadPoolExecutor(1)  # bashkit runs no other bash in the thread of a stand-in
+
+
+def _filtered(words: str, given: str) -> Any:
+    bash = _bash()(cwd="/", timeout_seconds=_SECONDS)
+    bash.write_file("/input", given)
+    return bash.execute_sync(f"{words} < /input")
+
+
+def words_of(code: str, environment: Mapping[str, str]) -> list[str]:
+    """The words of a command, as bash expands them."""
+    found: list[str] = []
+
+    def words(context: Any) -> str:
+        found.extend(context.argv)
+        return ""
+
+    bash = _bash()(env=dict(environment), custom_builtins={"words": words})
+    bash.execute_sync(f"words {code}")
+    return found
 
 
 @functools.cache

@@ -15,17 +15,14 @@ from clusterjobs.importing.scripts.launch import (
     program_words,
     torchrun_keys,
 )
+from clusterjobs.importing.scripts.marks import UNKNOWN, Marks
 from clusterjobs.importing.scripts.record import (
     FIRST_NODE,
     Call,
     Recorded,
     Recording,
-    computed_in,
     names_in,
     optional_names,
-    shown_mark,
-    with_references,
-    with_variables,
 )
 from clusterjobs.importing.yaml_lines import scalar
 from clusterjobs.slurm.options import is_slurm_time
@@ -82,8 +79,9 @@ class Entry(NamedTuple):
 
 
 class Imported(NamedTuple):
-    """A spec made of a script. `words`: what a rank runs, as the script launches it.
+    """A spec made of a script. `words`: what a rank runs, as the script launches it, with marks.
 
+    `variables` and `workdir` have marks too. `second`: the same script, run with other marks.
     `missing`: what was not carried over. `assumed`: what the script does not say.
     """
 
@@ -93,6 +91,9 @@ class Imported(NamedTuple):
     missing: tuple[Line, ...]
     assumed: tuple[str, ...]
     size: Size
+    workdir: str
+    marks: Marks
+    second: Imported | None = None
 
     def text(self, dropped: Mapping[str, str]) -> str:
         """The spec in YAML, without the keys of `dropped` (path -> why)."""
@@ -117,21 +118,64 @@ def _lines_of(entry: Entry, dropped: Mapping[str, str]) -> list[str]:
 
 
 def import_script(text: str, files: Mapping[str, str], cluster: str, name: str) -> Imported:
-    """The spec of a script. `files`: other scripts beside it. Raises InputError as `record`."""
-    return _Import(text, files, cluster, name).all()
+    """The spec of a script. `files`: other scripts beside it. Raises InputError as `record`.
+
+    The script runs twice, with other stand-ins: what differs in the two specs depends on values
+    that only the running job knows.
+    """
+    first = _Import(text, files, cluster, name, Marks()).all()
+    second = _Import(text, files, cluster, name, Marks(is_second=True)).all()
+    return _without_unknown(first, second, text)
+
+
+def _without_unknown(first: Imported, second: Imported, text: str) -> Imported:
+    """The first spec; where the second has something else, the value is unknown."""
+    missing = list(first.missing)
+    entries = []
+    others = {one.key: one.value.split("\n") for one in second.entries}
+    for entry in first.entries:
+        lines = entry.value.split("\n")
+        other = others.pop(entry.key, [])
+        for number, line in enumerate(lines):
+            if other[number : number + 1] != [line]:
+                name = line.strip().partition(":")[0].strip('"')
+                is_named = ":" in line and not line.lstrip().startswith("-")
+                what = f"{entry.key}.{name}" if is_named else entry.key
+                where = _line_with(rf"\b{re.escape(name)}\b", text) if is_named else 0
+                missing.append(Line(where, what, _DEPENDS))
+                lines[number] = re.sub(r"^(\s*(?:- |[^\s:]+: )?).*", rf"\1{_UNKNOWN}", line)
+        entries.append(entry._replace(value="\n".join(lines)))
+    missing += [Line(0, key, _DEPENDS) for key in others]
+    return first._replace(entries=tuple(entries), missing=tuple(missing), second=second)
+
+
+def _line_with(pattern: str, text: str) -> int:
+    """The first line of code in which the pattern is; 0 without one."""
+    lines = enumerate(text.splitlines(), 1)
+    found = (n for n, line in lines if not line.startswith("#") and re.search(pattern, line))
+    return next(found, 0)
+
+
+_DEPENDS = "it depends on a value that only the running job knows"
+_UNKNOWN = f'"{{{{ env.{UNKNOWN} }}}}"'
 
 
 class _Import:
     """One import; `_entries`, `_missing` and `_assumed` grow as it goes on."""
 
-    def __init__(self, text: str, files: Mapping[str, str], cluster: str, name: str) -> None:
+    def __init__(
+        self, text: str, files: Mapping[str, str], cluster: str, name: str, marks: Marks
+    ) -> None:
         self._text, self._files, self._cluster, self._name = text, files, cluster, name
+        self._marks = marks
+        self._first_node = marks.text(FIRST_NODE)
         self._directives = read_directives(text)
         self._options = {one.name: one.value for one in self._directives}
         self._size = size_of(self._options)
         self._entries: list[Entry] = []
         self._missing: list[Line] = []
         self._assumed: list[str] = []
+        self._workdir = ""
         self._words: tuple[str, ...] = ()  # if they are more than what the ranks run
 
     def all(self) -> Imported:
@@ -172,6 +216,8 @@ class _Import:
             tuple(sorted(dict.fromkeys(self._missing))),
             tuple(self._assumed),
             self._size,
+            self._workdir,
+            self._marks,
         )
 
     def _add(self, key: str, value: str, comment: str = "") -> None:
@@ -212,9 +258,8 @@ class _Import:
             environment={**launch.environment, **own.environment},
         )
 
-    def _recording(self, code: str, folder: str = ".") -> Recording:
-        gpus = self._size.gpus_per_node or 8
-        return Recording(code, self._files, self._size.nodes, gpus, folder)
+    def _recording(self, code: str, folder: str = "") -> Recording:
+        return Recording(code, self._files, self._options, self._marks, folder)
 
     def _only_prints(self, launch: Launch) -> bool:
         """Whether it is code that only shows what is there: `bash -c 'hostname; nvidia-smi'`."""
@@ -227,6 +272,7 @@ class _Import:
         words = [*program_words(launch)]
         is_script = bool(words) and words[0].endswith(".py") and _is_python(launch)
         if launch.call.folder != ".":
+            self._workdir = launch.call.folder
             self._add("workdir", scalar(self._reference(launch.call.folder)))
         if launch.launcher in ("torchrun", "deepspeed") or (
             launch.has_srun and not launch.launcher
@@ -244,7 +290,8 @@ class _Import:
         srun = {name: value for name, value in launch.srun.items() if name not in _DERIVED_SRUN}
         if srun:
             lines = [
-                f"  {name}: {_value(value) if value else 'true'}" for name, value in srun.items()
+                f"  {name}: {_value(self._reference(value)) if value else 'true'}"
+                for name, value in srun.items()
             ]
             self._add("srun", "\n" + "\n".join(lines))
         if launch.prefix:
@@ -270,7 +317,9 @@ class _Import:
         if launch.launcher == "torchrun":
             keys, others = torchrun_keys(launch.own_options)
             if keys:
-                inside = ", ".join(f"{key}: {_value(value)}" for key, value in keys.items())
+                inside = ", ".join(
+                    f"{key}: {_value(self._reference(value))}" for key, value in keys.items()
+                )
                 self._add("torchrun", f"{{{inside}}}")
             for name in others:
                 self._lost(launch, f"--{name}", "an option of torchrun")
@@ -325,20 +374,42 @@ class _Import:
 
     def _list(self, words: Sequence[str]) -> str:
         """A command. The address of the first node is known to bash alone."""
-        if any(FIRST_NODE in word for word in words):
-            code = "exec " + " ".join(_in_bash(word) for word in words)
+        if any(self._first_node in word for word in words):
+            code = "exec " + " ".join(map(self._in_bash, words))
             return f"[bash, -c, {scalar(code)}]"
         return f"[{', '.join(_value(self._reference(word)) for word in words)}]"
 
     def _reference(self, text: str) -> str:
         """The text with references; a value that only a running job computes is missing."""
-        for number, program in computed_in(text):
-            what = f"a value that {program} computes"
-            self._missing.append(Line(number, what, "it is known only when the job runs"))
-        if FIRST_NODE in text:
+        self._name_unknown(text)
+        if self._first_node in text:
             why = "the address of the first node is no value of a spec"
-            self._missing.append(Line(0, text.replace(FIRST_NODE, "$MASTER_ADDR"), why))
-        return with_references(text)
+            shown = self._marks.shown(text)
+            self._missing.append(Line(0, shown, why))
+        return self._marks.with_references(text)
+
+    def _with_variables(self, text: str) -> str:
+        self._name_unknown(text)
+        return self._marks.with_variables(text)
+
+    def _name_unknown(self, text: str) -> None:
+        for mark in self._marks.found_in(text):
+            if mark.unknown:
+                why = "it is known only when the job runs"
+                line = mark.line or self._line_of(mark.unknown)
+                self._missing.append(Line(line, mark.unknown, why))
+
+    def _line_of(self, what: str) -> int:
+        """The first line with a name that `what` has; 0 without one."""
+        names = re.findall(r"[A-Z_]{3,}|[\w./-]+$", what)
+        return _line_with("|".join(map(re.escape, names)), self._text) if names else 0
+
+    def _in_bash(self, word: str) -> str:
+        """A word of bash with the same value."""
+        if not self._marks.found_in(word):
+            return shlex.quote(word)
+        escaped = re.sub(r'([\\"`$])', r"\\\1", word)
+        return f'"{self._with_variables(escaped)}"'
 
     def _lost(self, launch: Launch, what: str, why: str) -> None:
         self._missing.append(Line(launch.call.line, what, f"{why} that has no key"))
@@ -368,16 +439,19 @@ class _Import:
         """`env`: what the script exports, but what the job sets itself."""
         found: dict[str, str] = {}
         for name, value in launch.environment.items():
-            if FIRST_NODE in value:
+            if self._first_node in value:
                 if name != "MASTER_ADDR":
                     what, why = f"export {name}", "MASTER_ADDR has the address of the first node"
                     self._missing.append(Line(launch.call.line, what, why))
                 continue
             if not re.fullmatch(r"[A-Za-z_]\w*", name) or name == "SLURM_JOB_NODELIST":
                 continue
-            found[name] = self._reference(value)
+            found[name] = value
         if found:
-            lines = [f"  {scalar(name)}: {_value(value)}" for name, value in found.items()]
+            lines = [
+                f"  {scalar(name)}: {_value(self._reference(value))}"
+                for name, value in found.items()
+            ]
             self._add("env", "\n" + "\n".join(lines))
         return found
 
@@ -399,7 +473,9 @@ class _Import:
         if sources:
             lines.append(f"  source: [{', '.join(map(_value, sources))}]")
         if modules:
-            lines.append(f"  modules: [{', '.join(_value(one) for one in modules)}]")
+            lines.append(
+                f"  modules: [{', '.join(_value(self._reference(one)) for one in modules)}]"
+            )
         activated = [
             call.arguments[1]
             for call in recorded.calls
@@ -412,9 +488,11 @@ class _Import:
         if launch.image:
             lines.append("  container:")
             lines.append(f"    runtime: {launch.runtime}")
-            lines.append(f"    image: {_value(_image(launch))}")
+            lines.append(f"    image: {_value(_image(launch, self._with_variables(launch.image)))}")
             if launch.mounts:
-                given = ", ".join(_value(_mount(one)) for one in launch.mounts)
+                given = ", ".join(
+                    _value(_mount(self._with_variables(one))) for one in launch.mounts
+                )
                 lines.append(f"    mounts: [{given}]")
         if lines:
             self._add("software", "\n" + "\n".join(lines))
@@ -478,18 +556,8 @@ class _Import:
             self._add("sbatch", "\n" + "\n".join(dict.fromkeys(lines)))
 
 
-def _in_bash(word: str) -> str:
-    """A word of bash with the same value."""
-    shown = shown_mark(word)
-    if shown == word:
-        return shlex.quote(word)
-    text = re.sub(r'([\\"`])', r"\\\1", with_variables(word))
-    return f'"{text}"'
-
-
-def _image(launch: Launch) -> str:
+def _image(launch: Launch, image: str) -> str:
     """The image as a spec has it: pyxis separates the registry with `#`, and paths are absolute."""
-    image = with_variables(launch.image)
     if image.startswith("./") or (image.endswith(".sqsh") and "/" not in image):
         return "${SLURM_SUBMIT_DIR}/" + image.removeprefix("./")
     host, slash, rest = image.removeprefix("docker://").partition("/")
@@ -498,9 +566,8 @@ def _image(launch: Launch) -> str:
     return image
 
 
-def _mount(mount: str) -> str:
+def _mount(text: str) -> str:
     """`/a:/b`; a folder alone is mounted under its own path."""
-    text = with_variables(mount)
     if text.startswith(("./", "../")):
         text = "${SLURM_SUBMIT_DIR}/" + text
     return text if ":" in text else f"{text}:{text}"

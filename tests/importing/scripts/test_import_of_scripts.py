@@ -7,6 +7,7 @@ import pathlib
 from typing import Any
 
 import pytest
+import yaml
 
 pytest.importorskip("bashkit")
 
@@ -121,6 +122,127 @@ def test_the_spec_launches_the_same_words(
     for part in (*parts, "name: gpt", "nodes: 2", "gpus_per_node: 8", "queue: train"):
         assert part in found["spec"]
     assert "MASTER_ADDR" not in found["spec"].replace("${MASTER_ADDR}", "")
+
+
+VALUES = {
+    "HOME": "{{ env.HOME }}",
+    "SCRATCH": "{{ env.SCRATCH }}",
+    "USER": "{{ env.USER }}",
+    "LOGNAME": "{{ env.USER }}",
+    "MODEL": "{{ env.MODEL }}",
+    "FOLDER": "{{ env.FOLDER }}",
+    "COUNT": "{{ env.COUNT }}",
+    "SLURM_JOB_ID": "{{ job.id }}",
+    "SLURM_NODEID": "{{ job.node_rank }}",
+    "SLURM_SUBMIT_DIR": "{{ env.SLURM_SUBMIT_DIR }}",
+    "SLURM_JOB_NAME": "gpt",
+    "SLURM_NTASKS": "2",
+    "SLURM_JOB_NODELIST": "{{ env.SLURM_JOB_NODELIST }}",
+}
+NEIGHBOURS = "/_-.:=,@+"
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_variable_keeps_what_is_beside_it(
+    name: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forms = ["V", "VV"]
+    for sign in NEIGHBOURS:
+        forms += [f"V{sign}", f"a{sign}V", f"{sign}V", f"V{sign}b", f"a{sign}V{sign}b"]
+        forms += [f"a{sign}V{sign}V", f"s3://a{sign}V{sign}"]
+    words = " ".join(f"'{form}'".replace("V", f"'${{{name}}}'") for form in forms)
+    # Whether a variable is used for folders, or in arithmetic, changes nothing.
+    other = "ls $FOLDER/x; : $((COUNT))\n"
+    script = f"{HEAD}{other}srun python train.py w {words}\nexport AFTER=/a/${name}/b\n"
+    script = script.replace("srun", f"export BEFORE=/a/${name}/b:${name}\ncd /code/${name}/x\nsrun")
+    found = _import(tmp_path, capsys, script)
+    spec = yaml.safe_load(found["spec"])
+    assert [str(one) for one in spec["args"][1:]] == [
+        form.replace("V", VALUES[name]) for form in forms
+    ]
+    assert spec["env"]["BEFORE"] == f"/a/{VALUES[name]}/b:{VALUES[name]}"
+    assert spec["workdir"] == f"/code/{VALUES[name]}/x"
+
+
+UNKNOWN = [
+    "$(cat ~/.token)",
+    "$(ls -t ckpt | head -1)",
+    "$(ls ckpt/*.pt 2>/dev/null | head -1)",
+    "$(grep x f | cut -d= -f2)",
+    "$(sed -n 1p f)",
+    "$(awk '{print $1}' f)",
+    "$(head -1 f)",
+    "$(tail -1 f)",
+    "$(find . -name x)",
+    "$(wc -l < f)",
+    "$(< f)",
+    "$(git rev-parse HEAD)",
+    "$(nproc)",
+    "$(date +%s)",
+    "$(echo $SLURM_JOB_NODELIST | tr , ' ')",
+    "$(echo $MODEL | wc -c)",
+    "$RANDOM",
+    "$$",
+    "$SLURM_PROCID",
+    "$SLURM_LOCALID",
+    "$SLURM_CPUS_ON_NODE",
+    "$SLURM_NEW_IN_SOME_VERSION",
+    "$SLURM_CPUS_PER_TASK",
+    "$((SLURM_CPUS_PER_TASK - 2))",
+    "$((FOO * 2))",
+    "$((SLURM_JOB_ID % 100))",
+    "${LRS[$SLURM_ARRAY_TASK_ID]}",
+    "${MODEL##*/}",
+    "${MODEL:0:2}",
+    "${MODEL^^}",
+    "${HOME##*/}",
+    "${#MODEL}",
+    "${SLURM_JOB_NODELIST%%,*}",
+]
+
+
+@pytest.mark.parametrize("value", UNKNOWN)
+def test_a_value_that_the_import_does_not_know_is_no_success(
+    value: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bodies = [
+        f"srun python train.py --before 1 --value {value} --after 2",
+        f"srun python train.py --value=/a/{value}",
+        f"export VALUE={value}\nsrun python train.py",
+        f"cd /a/{value}\nsrun python train.py",
+        f"V={value}\nmkdir -p /a/$V\nsrun python train.py",
+    ]
+    for body in bodies:
+        found = _import(tmp_path, capsys, f"{HEAD}LRS=(1 2)\n{body}\n")
+        assert found["not_carried_over"], (body, found["spec"])
+        if "python train.py --" in body or "export" in body:
+            assert not found["same"], body
+            assert "UNKNOWN" in found["spec"], (body, found["spec"])
+    assert run(["import", str(tmp_path / "job.sbatch")]) == 1
+
+
+def test_values_that_follow_from_the_directives_are_numbers(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = "#SBATCH -N 2 --ntasks-per-node=8 --gpus-per-node=8 --cpus-per-task=12\n"
+    body = (
+        "srun python train.py $SLURM_NTASKS $SLURM_NPROCS $((4*SLURM_NTASKS)) $SLURM_NNODES"
+        " $SLURM_NTASKS_PER_NODE $SLURM_GPUS_PER_NODE $((SLURM_CPUS_PER_TASK-2)) "
+        "$(nvidia-smi -L | wc -l)\n"
+    )
+    found = _import(tmp_path, capsys, head + body)
+    assert found["same"]
+    assert not found["not_carried_over"]
+    assert yaml.safe_load(found["spec"])["args"] == [16, 16, 64, 2, 8, 8, 10, 8]
+
+
+def test_a_path_that_the_script_extends_keeps_what_it_was(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = "export PYTHONPATH=/code/src:$PYTHONPATH\nsrun python train.py\n"
+    found = _import(tmp_path, capsys, HEAD + body)
+    assert 'PYTHONPATH: "/code/src:${PYTHONPATH:-}"' in found["spec"]
+    assert found["same"]
 
 
 def test_software_steps_and_variables_are_keys(
