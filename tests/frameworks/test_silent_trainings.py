@@ -92,7 +92,7 @@ WRONG: list[tuple[str, dict[str, Any], str, str]] = [
         "args.trainer.overfit_batches",
         "no training",
     ),
-    ("lightning", {"args": {"trainer.max_steps": 1}}, "args.trainer.max_steps", "after 1 steps"),
+    ("lightning", {"args": {"trainer.max_steps": 1}}, "args.trainer.max_steps", "ends at step 1"),
     (
         "lightning",
         {"args": {"trainer.enable_checkpointing": "false"}, **RESTARTS},

@@ -13,7 +13,6 @@ from clusterjobs.spec.known_references import NODE_RANK, OF_THE_RANKS
 from clusterjobs.spec.reserved_names import FORCEABLE, FORCED_FOR_RANKS, RESERVED_NAMES
 from clusterjobs.text import Text, Value, expanding, joined, show, variable_names
 from clusterjobs.yaml.document import Path
-from clusterjobs.yaml.edit import scalar
 
 
 def check_forced(context: Context) -> None:
@@ -23,6 +22,8 @@ def check_forced(context: Context) -> None:
         path, value = ("env", name), text_of(given)
         if not isinstance(given, Forced):
             if name in FORCEABLE:
+                from clusterjobs.yaml.edit import scalar  # few specs set such a variable
+
                 hint = f"{RESERVED_NAMES[name]}; to set it all the same, write {name}: "
                 hint += f"{{value: {scalar(show(value) or '...')}, force: true, reason: why}}"
                 context.problem(path, f"{name} is reserved", hint, at_key=True)
