@@ -76,13 +76,17 @@ class Call(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """What the script did. `sourced`: files that it read into itself. `notes`: what was assumed."""
+    """What the script did. `sourced`: files that it read into itself. `notes`: what was assumed.
+
+    `undecided`: lines with a condition on what is not known here: a stand-in, a file, a program.
+    """
 
     calls: tuple[Call, ...]
     sourced: tuple[str, ...]
     functions: tuple[str, ...]
     in_substitutions: frozenset[str]
     notes: tuple[str, ...]
+    undecided: tuple[int, ...] = ()
 
 
 class Recording:
@@ -112,6 +116,8 @@ class Recording:
         self._calls: list[Call] = []
         self._sourced: list[str] = []
         self._notes: list[str] = []
+        self._filtered: set[int] = set()  # lines with a filter whose result is unknown
+        self._failing = 0  # the line whose programs fail
 
     def _or_unknown(self, element: re.Match[str]) -> str:
         """An element of an array: which one is known only if its index is."""
@@ -138,7 +144,39 @@ class Recording:
             tuple(analysis.functions),
             frozenset(name for name in inside - outside if name),
             tuple(dict.fromkeys(self._notes)),
+            self._undecided(),
         )
+
+    def _undecided(self) -> tuple[int, ...]:
+        code = [re.sub(r"(^|\s)#.*", "", line) for line in self._text.splitlines()]
+        called = {call.line for call in self._calls} | self._filtered
+        found = {n for n in called if 0 < n <= len(code) and _DECIDES.search(code[n - 1])}
+        calls, sourced = self._calls, self._sourced
+        for line in self._once(traces=True).splitlines():
+            asked = _ASKED.match(line)
+            if asked and (_OF_FILES.search(asked[2]) or self._is_open(asked[2])):
+                found.add(int(asked[1]) - 1)
+        self._calls, self._sourced = calls, sourced
+        return tuple(sorted(found))
+
+    def _is_open(self, condition: str) -> bool:
+        """Whether the answer depends on a stand-in: only some variables always have a value."""
+        marks = self._marks.found_in(condition)
+        given = all(mark.name in _ALWAYS_SET for mark in marks)
+        return bool(marks) and not (given and re.match(r"(! )?-[nz] \S+ '?\]", condition))
+
+    def decided(self, line: int, is_true: bool) -> Recorded | None:
+        """What the script does if the condition of a line is met; None if it cannot be decided."""
+        text, notes = self._text, [*self._notes]
+        lines = text.split("\n")
+        lines[line - 1], count = _CONDITION.subn("true" if is_true else "false", lines[line - 1])
+        is_called = line in {call.line for call in self._calls} | self._filtered
+        if not (count or is_called) or _LOOPS.search(lines[line - 1]):
+            return None
+        self._text, self._failing = "\n".join(lines), 0 if is_true else line
+        recorded = self.all()
+        self._text, self._notes, self._failing = text, notes, 0
+        return recorded
 
     def again_without_exits(self) -> Recorded:
         """The same if the script ended before its launch: `exit` and `set -e` do nothing."""
@@ -147,7 +185,7 @@ class Recording:
         self._text = re.sub(r"\bexit( +[^\s;)}&|]+)?", ":", self._text)
         return self.all()
 
-    def _once(self) -> str:
+    def _once(self, traces: bool = False) -> str:
         """Run it. Returns what it wrote to standard error."""
         self._calls, self._sourced = [], []
         bash = _bash()(
@@ -170,8 +208,13 @@ class Recording:
             bash.write_file(path, content)
             bash.chmod(path, 0o755)
         trap = f"cd {shlex.quote(self._start)}; trap 'export {_LINE}=$LINENO' DEBUG\n"
-        done = bash.execute_sync(trap + self._text)
-        if done.error:
+        text = self._text
+        if traces:
+            trap = f"PS4='+{_TRACE}$LINENO '; set -x\n"
+            text = _CASE.sub(r"[[ \1 == case ]] || :; case \1 in", text)
+            text = _ARITHMETIC.sub(_with_values, text)
+        done = bash.execute_sync(trap + text)
+        if done.error and not traces:
             self._notes.append(f"the script was not run to its end: {done.error}")
         return str(done.stderr)
 
@@ -202,7 +245,8 @@ class Recording:
         folder = context.cwd if folder.startswith("..") else folder
         stdin = context.stdin or ""
         self._calls.append(Call(program, tuple(arguments), own, folder, line, stdin))
-        return _bashkit().BuiltinResult(self._printed(program, arguments, line), exit_code=0)
+        printed = self._printed(program, arguments, line)
+        return _bashkit().BuiltinResult(printed, exit_code=int(line == self._failing > 0))
 
     def _printed(self, program: str, arguments: Sequence[str], line: int) -> str:
         """What a program prints, for scripts that read it."""
@@ -243,7 +287,9 @@ class Recording:
             lost = self._marks.found_in(given) and not self._marks.found_in(done.stdout)
             if not done.stderr and not lost:
                 return _bashkit().BuiltinResult(done.stdout, exit_code=done.exit_code)
-        return _bashkit().BuiltinResult(f"{self._marks.text(unknown)}\n", exit_code=0)
+        self._filtered.add(line)
+        failed = int(line == self._failing > 0)
+        return _bashkit().BuiltinResult(f"{self._marks.text(unknown)}\n", exit_code=failed)
 
     @staticmethod
     def _line(context: Any) -> int:
@@ -281,10 +327,28 @@ class Recording:
         return posixpath.normpath(posixpath.join(self._home, path))
 
 
+# What a run with `set -x` prints of conditions, and how they are written.
+_TRACE = "clusterjobs:"
+_ASKED = re.compile(rf"\++{_TRACE}(\d+) (?:\[\[|'\['|\[|test|\(\() (.*)")
+_OF_FILES = re.compile(r"(?:^|[\s(])-[defhrswxL] ")
+_CONDITION = re.compile(
+    r"\[\[ .*? \]\](?=[\s;)]|$)|(?<![\w\[$])\[ .*? \](?=[\s;)]|$)|(?<!\$)\(\(.*?\)\)|\btest [^;&|]+"
+)
+_CASE = re.compile(r"\bcase\s+(\S+)\s+in\b")
+_ARITHMETIC = re.compile(r"(?<![$\w])(?<!for )\(\((.*?)\)\)")
+_DECIDES = re.compile(r"\b(?:if|elif)\s|&&|\|\||(?:^|\s)!\s")
+_LOOPS = re.compile(r"^\s*(?:while|until|for)\b|\bcase\b")
+_ALWAYS_SET = ("HOME", "USER", "MASTER_ADDR", "SLURM_JOB_ID", "SLURM_SUBMIT_DIR")
 # A file that the script runs, which is not here.
 _FILE = """\
 if [[ "$0" == bash ]]; then clusterjobs_sourced {quoted}; else clusterjobs_program {quoted} "$@"; fi
 """
+
+
+def _with_values(arithmetic: re.Match[str]) -> str:
+    """`((N > 8))` after a condition that has the values of its variables."""
+    names = re.findall(r"[A-Za-z_]\w*", arithmetic[1])
+    return f'[[ "{" ".join(f"${{{name}-}}" for name in names)}" == x ]] || :; {arithmetic[0]}'
 
 
 _READS = re.compile(r"<(?![<(&])")

@@ -196,6 +196,7 @@ class _Import:
         for other in found[:-1]:
             why = "another launch: one job has one; write a spec for each, with needs"
             self._missing.append(Line(other.call.line, " ".join(other.call.words)[:80], why))
+        self._conditions(recording, recorded)
         self._head(launch)
         if launch is None:
             self._missing.append(Line(0, "the launch", "no program that starts ranks was called"))
@@ -222,6 +223,16 @@ class _Import:
 
     def _add(self, key: str, value: str, comment: str = "") -> None:
         self._entries.append(Entry(key, value, comment))
+
+    def _conditions(self, recording: Recording, recorded: Recorded) -> None:
+        """Conditions on what is not known, if the launch depends on them."""
+        for line in recorded.undecided:
+            ways = [recording.decided(line, is_true) for is_true in (True, False)]
+            done = [_done(way) for way in ways if way]
+            if len(done) < 2 or (done[0] != done[1] and None not in done):
+                what = self._text.splitlines()[line - 1].strip()[:80]
+                why = "a condition on what only the running job knows"
+                self._missing.append(Line(line, what, why))
 
     # ------------------------------------------------------------------ the launch
 
@@ -554,6 +565,18 @@ class _Import:
         if kept:
             lines = [f"  {one.name}: {_value(one.value) if one.value else 'true'}" for one in kept]
             self._add("sbatch", "\n" + "\n".join(dict.fromkeys(lines)))
+
+
+def _done(recorded: Recorded) -> object:
+    """What counts of a run, to compare it with another; None without a launch."""
+    found = launches(recorded.calls)
+    end = recorded.calls.index(found[-1].call) + 1 if found else 0
+    calls = [
+        (*one.words, one.folder, *one.environment.items())
+        for one in recorded.calls[:end]
+        if one.program not in ("mkdir", *_PRINTS) and one.program not in recorded.in_substitutions
+    ]
+    return (calls, recorded.sourced) if found else None
 
 
 def _image(launch: Launch, image: str) -> str:

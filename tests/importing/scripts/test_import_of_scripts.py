@@ -221,6 +221,54 @@ def test_a_value_that_the_import_does_not_know_is_no_success(
     assert run(["import", str(tmp_path / "job.sbatch")]) == 1
 
 
+# Conditions on which the launch depends: whether the import knows their answer.
+CONDITIONS = {
+    "[ -f last.pt ]": False,
+    "[[ ! -d /data ]]": False,
+    "test -e last.pt": False,
+    "[[ $(hostname) == login* ]]": False,
+    "nvidia-smi | grep -q H100": False,
+    "grep -q x f": False,
+    "command -v git && git diff --quiet": False,
+    '[[ -n "$DEBUG" ]]': False,
+    '[ "$MODEL" = big ]': False,
+    '[ "$SLURM_PROCID" -eq 0 ]': False,
+    '[ "$(nproc)" -gt 8 ]': False,
+    "(( SLURM_JOB_ID % 2 ))": False,
+    "N=$(nproc); (( N > 8 ))": False,
+    "[[ $SIZE == small ]]": True,
+    '[ "$SLURM_NNODES" -gt 1 ]': True,
+    '[ -n "$HOME" ]': True,
+    "(( COUNT > 2 ))": True,
+}
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_a_condition_that_the_import_cannot_decide_is_no_success(
+    condition: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for body in (
+        f"if {condition}; then A=1; else A=2; fi\nsrun python train.py --a $A",
+        f"A=2; B=3\n{condition} && A=1\nsrun python train.py --a $A",
+    ):
+        found = _import(tmp_path, capsys, f"{HEAD}SIZE=small COUNT=3\n{body}\n")
+        assert CONDITIONS[condition] is not bool(found["not_carried_over"]), body
+        for one in found["not_carried_over"]:
+            assert condition.partition("; ")[2] in one["what"]
+        # A condition on which nothing depends is nobody's business.
+        found = _import(tmp_path, capsys, f"{HEAD}{body.replace('--a $A', '--a 1')}\n")
+        assert not found["not_carried_over"], body
+
+
+def test_a_case_that_the_import_cannot_decide_is_no_success(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = "SIZE=big\ncase $%s in big) A=1;; *) A=2;; esac\nsrun python train.py $A\n"
+    assert not _import(tmp_path, capsys, HEAD + body % "SIZE")["not_carried_over"]
+    (found,) = _import(tmp_path, capsys, HEAD + body % "MODEL")["not_carried_over"]
+    assert found["what"].startswith("case $MODEL")
+
+
 def test_values_that_follow_from_the_directives_are_numbers(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
