@@ -40,12 +40,16 @@ SEVERAL = "list"  # also of a flag that is a switch here and has a value there
 
 
 class Read(NamedTuple):
-    """What was read: of which version and day, and from which files."""
+    """What was read: of which version and day, and from which files.
+
+    `on`: booleans that may be true without their flag.
+    """
 
     version: str
     date: str
     source: str
     flags: Kinds
+    on: Iterable[str] = ()
 
 
 # ------------------------------------------------------------------ parsers
@@ -258,12 +262,31 @@ def fairseq_keys() -> Kinds:
 
 def lightning(_: str, __: list[str]) -> Read:
     trainer = importlib.import_module("lightning.pytorch").Trainer
-    names = list(inspect.signature(trainer.__init__).parameters)[1:]
+    given = inspect.signature(trainer.__init__).parameters
+    hints = typing.get_type_hints(trainer.__init__)
+    flags = {
+        f"trainer.{name}": kind_of_union(hints[name]) for name in sorted(given) if name in hints
+    }
+    registry = importlib.import_module("lightning.pytorch.strategies").StrategyRegistry
+    flags["trainer.strategy"] = ["auto", *registry.available_strategies()]
+    algorithms = importlib.import_module("lightning.pytorch.utilities").GradClipAlgorithmType
+    flags["trainer.gradient_clip_algorithm"] = [one.value for one in algorithms]
+    on = [f"trainer.{name}" for name, one in given.items() if one.default is not False]
     version = installed("lightning")
     source = f"Lightning {version}, pytorch/trainer/trainer.py: the arguments of Trainer.__init__"
-    old = json.loads((FOLDER / "lightning.json").read_text())["flags"]
-    flags = {f"trainer.{name}": old.get(f"trainer.{name}", "text") for name in sorted(names)}
-    return Read(version, today(), source, flags)
+    return Read(version, today(), source, flags, on)
+
+
+def kind_of_union(hint: Any) -> Kind:
+    """The type of an annotation on a command line."""
+    inner = [one for one in typing.get_args(hint) or (hint,) if one is not type(None)]
+    if all(typing.get_origin(one) is typing.Literal for one in inner):
+        return [*dict.fromkeys(str(value) for one in inner for value in typing.get_args(one))]
+    if bool in inner:
+        return "boolean" if inner == [bool] else "boolean or text"
+    if set(inner) <= {int, float}:
+        return "number" if float in inner else "integer"
+    return "text"
 
 
 def huggingface(_: str, __: list[str]) -> Read:
@@ -271,9 +294,10 @@ def huggingface(_: str, __: list[str]) -> Read:
     transformers = importlib.import_module("transformers")
     parser = transformers.HfArgumentParser(transformers.Seq2SeqTrainingArguments)
     flags = {one: kind for one, kind in flags_of_parsers([parser]).items() if "-" not in one}
+    on = [one.dest for one in parser._actions if one.default is not False]
     version = installed("transformers")
     source = f"transformers {version}, training_args.py and training_args_seq2seq.py"
-    return Read(version, today(), source, flags)
+    return Read(version, today(), source, flags, on)
 
 
 def installed(*names: str) -> str:
@@ -311,6 +335,9 @@ def table(old: dict[str, Any], read: Read) -> dict[str, Any]:
     gone = {*old["flags"], *old.get("removed", ())} - set(flags)
     read_now = {"version": read.version, "date": read.date, "source": read.source}
     told = {"program": old["program"], **read_now, **old, **read_now}
+    booleans = ("boolean", "boolean switch", "boolean or text")
+    on = sorted(name for name in read.on if flags.get(name) in booleans)
+    told |= {"on": on} if on else {}
     return {**told, "removed": sorted(gone), "flags": flags}
 
 

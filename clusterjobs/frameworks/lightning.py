@@ -31,7 +31,7 @@ from clusterjobs.frameworks.base import (
     Variable,
     folder_on_the_node,
 )
-from clusterjobs.frameworks.flags import argument_findings, table
+from clusterjobs.frameworks.flags import argument_findings, left_out_findings, table
 from clusterjobs.frameworks.rules import Case, GivenArguments, Rule, check_rules, row
 from clusterjobs.frameworks.torch_foreseen import of_lightning
 from clusterjobs.spec import field_types
@@ -47,21 +47,28 @@ from clusterjobs.yaml.document import Path
 
 
 _OF_TRAINER = re.compile(r"trainer\.\w+")  # no key of a class, and no `callbacks+`
+_CLASS = re.compile(r"(.*\.)?[A-Z]\w*|\{.*\}")  # or a mapping with its class_path
 
 
 def check_cli_arguments(
     spec: Experiment, derived: Mapping[str, Path], diagnostics: Diagnostics
 ) -> None:
     """The arguments of a LightningCLI. `derived`: the Trainer's argument -> the spec's key."""
+    known = table("lightning", spec)
     refused = {f"trainer.{name}": diagnostics.describe_key(key) for name, key in derived.items()}
+    refused |= {
+        old: f"{refused[new]}, as {new}" for old, new in known.renamed.items() if new in refused
+    }
     refuse_arguments(spec, diagnostics, refused)
     _refuse_files(spec, diagnostics)
     of_trainer = [
         argument
         for argument in given_arguments(spec)
-        if _OF_TRAINER.fullmatch(argument.key) and argument.key not in refused
+        if _OF_TRAINER.fullmatch(argument.key)
+        and argument.key not in refused
+        and not (argument.key == "trainer.strategy" and _CLASS.fullmatch(" ".join(argument.texts)))
     ]
-    for finding in argument_findings(of_trainer, table("lightning", spec)):
+    for finding in (*argument_findings(of_trainer, known), *left_out_findings(spec, known)):
         diagnostics.problem(*finding)
 
 

@@ -62,7 +62,8 @@ def _python(job: PlannedJob) -> tuple[str, str]:
             )
             is_here = python is not None and os.access(python, os.X_OK)
             return (str(python), "") if is_here else ("", f"software.{key} is not on this machine")
-    return shutil.which("python3") or "", "there is no python3"
+    python3 = shutil.which("python3")
+    return (python3, "") if python3 else ("", "there is no python3")
 
 
 def _in_container(_job: PlannedJob) -> tuple[str, str]:

@@ -25,7 +25,7 @@ from clusterjobs.yaml import document
 NAMES = sorted(path.stem for path in pathlib.Path(flags.__file__).parent.glob("*.json"))
 LABEL = "Trainer 2.0 (2026-11-01)"
 TYPES = {"switch", "integer", "number", "text", "boolean", "list", "mapping", "any"}
-TYPES |= {"boolean switch"}
+TYPES |= {"boolean switch", "boolean or text"}
 KNOWN = Table(
     program="Trainer",
     version="2.0",
@@ -43,7 +43,6 @@ KNOWN = Table(
         "tf32": "boolean",
         "pin": "boolean switch",
         "shuffle": "boolean switch",
-        "no_shuffle": "switch",
         "zero": "mapping",
         "zero.stage": "integer",
         "zero.overlap": "boolean",
@@ -51,6 +50,7 @@ KNOWN = Table(
     },
     removed=["old-batch", "evaluation"],
     renamed={"evaluation": "style linear"},
+    on=["shuffle", "tf32"],
 )
 
 

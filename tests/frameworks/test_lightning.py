@@ -20,6 +20,7 @@ from clusterjobs.sections.order import resolve
 from clusterjobs.sections.plan import Plan
 from clusterjobs.spec.load import load_spec
 
+ROOT = pathlib.Path(__file__).parents[2]
 READ = """
 import inspect, json
 from lightning.pytorch import Trainer
@@ -65,6 +66,64 @@ def test_lightning_reads_the_variables_and_has_the_arguments_of_the_table(
         "default_root_dir": "/fsx/a",
     }, done.stderr
     assert set(table("lightning").types) == {f"trainer.{name}" for name in names}
+
+
+def test_the_table_has_the_types_of_the_installed_trainer() -> None:
+    installed = pytest.importorskip("lightning", reason="Lightning is not installed")
+    known = table("lightning")
+    if installed.__version__ != known.version:
+        pytest.skip(f"the table is of Lightning {known.version}")
+    tool = [sys.executable, str(ROOT / "tools/flag_tables.py"), "lightning", "--print"]
+    done = subprocess.run(tool, check=True, stdout=subprocess.PIPE, text=True)
+    assert json.loads(done.stdout) == known.types
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "what", "hint"),
+    [
+        ("benchmark", True, "expects true or false", 'write trainer.benchmark: "true" or "false"'),
+        ("fast_dev_run", True, "without a value", 'write trainer.fast_dev_run: "true" or "false"'),
+        ("gpus", 8, "is derived from ranks_per_node, as trainer.devices", "remove it"),
+        ("precision", "bf16-mixd", "expects one of", "write trainer.precision: bf16-mixed"),
+        ("strategy", "dpp", "expects one of", "write trainer.strategy: ddp"),
+    ],
+)
+def test_what_the_trainer_of_a_cli_refuses_is_refused(
+    name: str, value: Any, what: str, hint: str
+) -> None:
+    with pytest.raises(InputError) as error:
+        plan_of(lightning={"cli": "fit"}, args={f"trainer.{name}": value})
+    (problem,) = error.value.problems
+    assert what in problem.what
+    assert problem.hint.startswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "hint"),
+    [
+        ("replace_sampler_ddp", "false", "write --trainer.use_distributed_sampler in its place"),
+        ("track_grad_norm", 2, "remove it, or write known_args"),
+        ("logger", False, 'write trainer.logger: "false", in quotes'),
+    ],
+)
+def test_what_the_trainer_of_a_cli_would_misread_is_warned_of(
+    name: str, value: Any, hint: str
+) -> None:
+    plan = plan_of(lightning={"cli": "fit"}, args={f"trainer.{name}": value})
+    (warning,) = plan.warnings
+    assert hint in warning.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("benchmark", "true"), ("enable_progress_bar", "False"), ("sync_batchnorm", False)),
+        *(("strategy", "ddp"), ("strategy", "DDPStrategy"), ("strategy", "my.own.Strategy")),
+        *(("deterministic", "warn"), ("precision", 16)),
+    ],
+)
+def test_what_the_trainer_of_a_cli_takes_passes(name: str, value: Any) -> None:
+    assert not plan_of(lightning={"cli": "fit"}, args={f"trainer.{name}": value}).warnings
 
 
 @pytest.mark.parametrize(

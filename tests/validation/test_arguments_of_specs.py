@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import pathlib
+import shutil
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import yaml
+
+from clusterjobs.validation import arguments
 
 SCRIPT = "import argparse\nargparse.ArgumentParser().parse_args()\n"
 
@@ -69,3 +72,25 @@ def test_an_environment_that_is_not_here_is_a_note(validate, keys, why) -> None:
     assert outcome.code == 0, outcome.out
     (note,) = [one for one in problems(outcome) if "own parser" in one["what"]]
     assert why in note["what"]
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        ("python3", "train.py: --help names no argument --batchsize"),
+        ("", "own parser was not asked about the arguments: there is no python3"),
+    ],
+)
+def test_without_an_environment_the_python3_in_path_is_asked(
+    validate, monkeypatch: pytest.MonkeyPatch, found: str, why: str
+) -> None:
+    here = {"python3": sys.executable if found else None}
+    which = shutil.which
+    monkeypatch.setattr(
+        arguments.shutil,
+        "which",
+        lambda name, *_, **__: here[name] if name in here else which(name),
+    )
+    wrong = {"preflight": {"arguments": "help"}, "args": {"batchsize": 3}}
+    (problem,) = problems(validate(**wrong, software={}))
+    assert problem["what"].endswith(why)

@@ -2,8 +2,8 @@
 
 tools/flag_tables.py makes them from the framework's own parser. A flag's type is "switch" (a flag
 without a value), "integer", "number", "text", "boolean", "boolean switch" (a flag that may have
-true or false behind it), "list", "mapping", "any", or the list of its choices. A name with dots is
-a key of a mapping.
+true or false behind it), "boolean or text", "list", "mapping", "any", or the list of its choices.
+A name with dots is a key of a mapping.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class Table(NamedTuple):
     like a typing error is a warning. `scripts_add`: scripts have flags of their own beside these.
     `coerces`: values are converted, such as "1" or 1e3 to an integer, and "auto" is left to others.
     `renamed`: those of `removed` that have another name now.
+    `on`: booleans that may be true without their flag.
     `accepted`: names, as argparse stores them, that the spec says are right.
     """
 
@@ -51,6 +52,7 @@ class Table(NamedTuple):
     types: Mapping[str, str | list[str]]
     removed: Container[str] = ()
     renamed: Mapping[str, str] = MappingProxyType({})
+    on: Container[str] = ()
     scripts_add: bool = False
     accepted: Container[str] = ()
     is_of_another_version: bool = False
@@ -102,6 +104,7 @@ def _read(name: str) -> tuple[Table, str]:
         types=found["flags"],
         removed=found.get("removed", ()),
         renamed=found.get("renamed", {}),
+        on=found.get("on", ()),
         scripts_add=found["unknown"] == "the script's own",
     )
     return known, found.get("framework", name)
@@ -145,7 +148,7 @@ def _argument_finding(argument: Argument, known: Table) -> Finding | None:
     if any(isinstance(value, Text) for value in argument.values) or _argument_fits(kind, values):
         return None
     written = f"{name}: {' '.join(values)}" if values else f"{name} without a value"
-    is_boolean = kind in ("boolean", "boolean switch")
+    is_boolean = isinstance(kind, str) and "boolean" in kind
     return Finding(
         path,
         f"{written}, but {known.label} expects {_wish(kind)}",
@@ -156,11 +159,10 @@ def _argument_finding(argument: Argument, known: Table) -> Finding | None:
 
 
 def left_out_findings(spec: Experiment, known: Table) -> Iterator[Finding]:
-    """`false` of `args` leaves a flag out: a mistake if the program's default may be true."""
+    """`false` of `args` leaves a flag out: a mistake if it is on without it."""
     for name, value in spec.args.items() if isinstance(spec.args, Mapping) else ():
         key = argument_key(name)
-        kind, has_negative = known.types.get(key), f"no_{key}" in known.types
-        if value is False and not known.accepts(name) and (kind == "boolean" or has_negative):
+        if value is False and key in known.on and not known.accepts(name):
             what = f"{name}: false leaves {name} out, and its default counts"
             yield Finding(("args", name), what, f'write {name}: "false", in quotes', warning=True)
 
@@ -294,6 +296,7 @@ _WISHES = {
     "text": "a value",
     "boolean": "true or false",
     "boolean switch": "true, false or no value",
+    "boolean or text": "a value",
     "list": "a list",
     "mapping": "a mapping",
 }
