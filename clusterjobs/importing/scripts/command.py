@@ -59,9 +59,9 @@ def import_(
         raise click.UsageError("several scripts need a folder: -o FOLDER")
     results: list[tuple[str, Imported, Proof]] = []
     for script in scripts:
-        imported, proof = _import(script, cluster)
-        results.append((script, imported, proof))
         target = _target(script, output, several=len(scripts) > 1)
+        imported, proof = _import(script, cluster, str(target or "the spec"))
+        results.append((script, imported, proof))
         if target is not None:
             _write(target, proof.text, force)
         elif not as_json:
@@ -72,11 +72,14 @@ def import_(
             show_problems(proof.problems)
     if as_json:
         print_json([_data(*one) for one in results])
-    complete = [proof.is_same and not imported.missing for _, imported, proof in results]
+    complete = [
+        proof.is_same and not imported.missing_without(proof.derived)
+        for _, imported, proof in results
+    ]
     return 0 if all(complete) else 1
 
 
-def _import(script: str, cluster: str | None) -> tuple[Imported, Proof]:
+def _import(script: str, cluster: str | None, written_to: str) -> tuple[Imported, Proof]:
     path = pathlib.Path(script)
     folder = pathlib.Path.cwd() if script == "-" else path.parent
     text = sys.stdin.read() if script == "-" else read_text(path)
@@ -84,7 +87,7 @@ def _import(script: str, cluster: str | None) -> tuple[Imported, Proof]:
         raise one_problem(f"{script} is no script: it has NUL bytes")
     name = "job" if script == "-" else re.sub(r"[^\w.-]", "-", path.stem)
     imported = import_script(text, _beside(folder, path), cluster or "CLUSTER", name)
-    return imported, prove(imported, folder, cluster)
+    return imported, prove(imported, folder, cluster, written_to)
 
 
 def _beside(folder: pathlib.Path, script: pathlib.Path) -> dict[str, str]:
@@ -108,7 +111,8 @@ def _write(target: pathlib.Path, text: str, force: bool) -> None:
 
 def _report(script: str, imported: Imported, proof: Proof, cluster: str | None) -> Iterator[str]:
     name = "standard input" if script == "-" else script
-    for line in imported.missing:
+    missing = imported.missing_without(proof.derived)
+    for line in missing:
         place = f"{name}:{line.number}" if line.number else name
         yield f"{styled(place, bold=True)} not carried over: {line.what} ({line.why})"
     for path, why in proof.derived.items():
@@ -124,8 +128,8 @@ def _report(script: str, imported: Imported, proof: Proof, cluster: str | None) 
     elif proof.is_same:
         words, variables = counted(proof.words, "word"), counted(proof.variables, "variable")
         yield styled(f"the same {words}, the same {variables}", fg="green")
-    if imported.missing:
-        numbers = sorted({line.number for line in imported.missing} - {0})
+    if missing:
+        numbers = sorted({line.number for line in missing} - {0})
         if numbers:
             yield f"not carried over: lines {', '.join(map(str, numbers))}"
     sys.stdout.flush()
@@ -140,7 +144,7 @@ def _data(script: str, imported: Imported, proof: Proof) -> dict[str, object]:
         "words": proof.words,
         "variables": proof.variables,
         "differences": list(proof.differences),
-        "not_carried_over": [one._asdict() for one in imported.missing],
+        "not_carried_over": [one._asdict() for one in imported.missing_without(proof.derived)],
         "not_needed": dict(proof.derived),
         "assumed": list(imported.assumed),
         "problems": [problem_data(one) for one in proof.problems],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -74,7 +75,7 @@ class Launch(NamedTuple):
     srun. `options`: its options by name. `srun`: those of srun. `runtime`, `image`, `mounts`: of a
     container, "" without one. `prefix`: programs in front of the ranks. `words`: what a rank runs.
     `has_srun`: srun starts it; else it runs on the first node. `environment`: the exported
-    variables.
+    variables. `command`: the launcher with its options and what it starts.
     """
 
     call: Call
@@ -89,6 +90,7 @@ class Launch(NamedTuple):
     has_srun: bool
     environment: Mapping[str, str]
     code: str = ""
+    command: tuple[str, ...] = ()
 
     @property
     def derived(self) -> dict[str, str]:
@@ -140,6 +142,7 @@ def peel(call: Call) -> Launch | None:
         peeled.has_srun,
         {**call.environment, **peeled.environment},
         peeled.code,
+        tuple(peeled.command),
     )
 
 
@@ -155,6 +158,7 @@ class _Peeled:
         self.mounts: list[str] = []
         self.prefix: list[str] = []
         self.words: list[str] = []
+        self.command: list[str] = []
         self.has_srun = False
 
     def all(self, words: list[str]) -> None:
@@ -174,14 +178,16 @@ class _Peeled:
             elif name in _IN_FRONT:
                 words = self._in_front(words)
             elif name in ("bash", "sh") and "-c" in words[1:3]:
-                self.code = words[words.index("-c") + 1] if words[-1] != "-c" else ""
+                after = words[words.index("-c") + 1 :]
+                self.code = with_arguments(after[0], after[2:]) if after else ""
                 return
             elif name in _LAUNCHERS:
-                self.launcher = name
+                self.launcher, self.command = name, words
                 words = self._launcher(words[1:])
                 self.words = words
                 return
             elif module := _module_launcher(words):
+                self.command = words
                 self.launcher, words = module
                 self.words = self._launcher(words)
                 return
@@ -331,6 +337,11 @@ def torchrun_keys(options: Mapping[str, str]) -> tuple[dict[str, str], list[str]
         _TORCHRUN_KEYS[name]: value for name, value in options.items() if name in _TORCHRUN_KEYS
     }
     return keys, [name for name in options if name not in _TORCHRUN_KEYS]
+
+
+def with_arguments(code: str, arguments: Sequence[str]) -> str:
+    """Code of bash that has these arguments as `$1` and `$@`."""
+    return f"set -- {shlex.join(arguments)}\n{code}" if arguments else code
 
 
 def program_words(launch: Launch) -> Iterator[str]:

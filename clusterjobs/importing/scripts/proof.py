@@ -42,8 +42,8 @@ class Proof(NamedTuple):
         return not self.problems and not self.differences
 
 
-def prove(imported: Imported, folder: pathlib.Path, cluster: str | None) -> Proof:
-    """Render the spec as it would be in `folder`, and compare.
+def prove(imported: Imported, folder: pathlib.Path, cluster: str | None, written_to: str) -> Proof:
+    """Render the spec as it would be in `folder`, and compare. Problems name `written_to`.
 
     A key that the job sets itself (`MASTER_ADDR`) is left out, with the reason that `render` gives.
     `cluster`: None if none was named; then a cluster of the script's size takes its place.
@@ -60,7 +60,11 @@ def prove(imported: Imported, folder: pathlib.Path, cluster: str | None) -> Proo
                 if not one.warning and re.match(r"(env|sbatch|srun)\.", one.path)
             }
             if not refused.keys() - derived.keys():
-                problems = tuple(one for one in error.problems if not one.warning)
+                problems = tuple(
+                    one._replace(where=one.where and one.where._replace(file=written_to))
+                    for one in error.problems
+                    if not one.warning
+                )
                 return Proof(text, derived, problems, (), 0, 0)
             derived |= refused
         else:

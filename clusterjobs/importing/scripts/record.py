@@ -92,8 +92,8 @@ class Recorded(NamedTuple):
 class Recording:
     """Runs of one script, whose size is in its `options`.
 
-    `folder`: where it starts. `files`: other scripts beside it, by name.
-    What one run did not find is there in the next.
+    `folder`: where it starts. `in_step`: whether each node runs it. `files`: other scripts beside
+    it, by name. What one run did not find is there in the next.
     """
 
     def __init__(
@@ -103,8 +103,9 @@ class Recording:
         options: Mapping[str, str],
         marks: Marks,
         folder: str = "",
+        in_step: bool = False,
     ) -> None:
-        self._size, self._marks = size_of(options), marks
+        self._size, self._marks, self._in_step = size_of(options), marks, in_step
         text = _CHANGES.sub(lambda one: f"${{{_CHANGING}{one[1] or 'PID'}}}", text)
         self._text = _ELEMENT.sub(self._or_unknown, text)
         self._home = re.sub("/+", "/", marks.path(_SUBMITTED_FROM))
@@ -113,6 +114,11 @@ class Recording:
         self._folders: set[str] = {self._home, self._start}
         self._files = {f"{self._home}/{name}": found for name, found in files.items()}
         self._environment = {**_of_slurm(text, options, marks), **_unset_names(self._text, marks)}
+        if in_step and (self._size.tasks_per_node or 1) == 1:
+            self._environment |= {
+                "SLURM_PROCID": marks.number(Mark("SLURM_NODEID")),
+                "SLURM_LOCALID": "0",
+            }
         self._calls: list[Call] = []
         self._sourced: list[str] = []
         self._notes: list[str] = []
@@ -245,7 +251,7 @@ class Recording:
         folder = context.cwd if folder.startswith("..") else folder
         stdin = context.stdin or ""
         self._calls.append(Call(program, tuple(arguments), own, folder, line, stdin))
-        printed = self._printed(program, arguments, line)
+        printed = self._printed(program, arguments, 0 if self._in_step else line)
         return _bashkit().BuiltinResult(printed, exit_code=int(line == self._failing > 0))
 
     def _printed(self, program: str, arguments: Sequence[str], line: int) -> str:
@@ -259,7 +265,7 @@ class Recording:
                 for one in range(2, self._size.nodes + 1)
             ]
             return "".join(f"{one}\n" for one in (first, *others))
-        if name in ("hostname", "ip", "dig", "getent", "nslookup", "host"):
+        if not self._in_step and name in ("hostname", "ip", "dig", "getent", "nslookup", "host"):
             return f"{first}\n"
         if name == "srun" and _asks_for_address(arguments):
             return f"{first}\n"
@@ -279,7 +285,7 @@ class Recording:
     def _filter(self, context: Any) -> Any:
         """A program on its input; what it prints is unknown if it wants a file or counts."""
         line = self._line(context)
-        unknown = Mark("", f"a value that {context.name} computes", line)
+        unknown = Mark("", f"a value that {context.name} computes", 0 if self._in_step else line)
         given = context.stdin
         if given is not None:
             words = shlex.join([context.name, *context.argv])
@@ -388,7 +394,7 @@ def _of_slurm(text: str, options: Mapping[str, str], marks: Marks) -> dict[str, 
     }
     found = {
         name: marks.number(Mark("", f"${name}: {_PER_RANK if name in _OF_RANKS else _OF_SLURM}"))
-        for name in sorted({*re.findall(r"\b(SLURM_\w+)", text)})
+        for name in sorted({*re.findall(r"\b(SLURM\w+)", text)})
     }
     return {
         **found,
@@ -462,7 +468,7 @@ def _unset_names(text: str, marks: Marks) -> dict[str, str]:
     paths = {name for names in _STARTS_A_PATH.findall(code) for name in names}
     found = {}
     for name in sorted((used | calculated) - known):
-        if name.startswith(("SLURM_", "BASH")) or name.isdigit():
+        if name.startswith(("SLURM", "BASH")) or name.isdigit():
             continue
         if name.startswith(_CHANGING):
             what = f"${name.removeprefix(_CHANGING)}: another value in each run"

@@ -14,6 +14,7 @@ from clusterjobs.importing.scripts.launch import (
     launches,
     program_words,
     torchrun_keys,
+    with_arguments,
 )
 from clusterjobs.importing.scripts.marks import UNKNOWN, Marks
 from clusterjobs.importing.scripts.record import (
@@ -81,7 +82,8 @@ class Entry(NamedTuple):
 class Imported(NamedTuple):
     """A spec made of a script. `words`: what a rank runs, as the script launches it, with marks.
 
-    `variables` and `workdir` have marks too. `second`: the same script, run with other marks.
+    `variables` has marks, too. `unknown_variables`: those whose value is not known; nothing is
+    missing if the job sets them itself. `second`: the same script, run with other marks.
     `missing`: what was not carried over. `assumed`: what the script does not say.
     """
 
@@ -91,9 +93,16 @@ class Imported(NamedTuple):
     missing: tuple[Line, ...]
     assumed: tuple[str, ...]
     size: Size
-    workdir: str
+    unknown_variables: Mapping[str, tuple[Line, ...]]
     marks: Marks
     second: Imported | None = None
+
+    def missing_without(self, dropped: Mapping[str, str]) -> list[Line]:
+        """What was not carried over, if the keys of `dropped` are left out."""
+        found = [*self.missing]
+        for name, lines in self.unknown_variables.items():
+            found += lines if f"env.{name}" not in dropped else ()
+        return sorted(dict.fromkeys(found))
 
     def text(self, dropped: Mapping[str, str]) -> str:
         """The spec in YAML, without the keys of `dropped` (path -> why)."""
@@ -175,7 +184,7 @@ class _Import:
         self._entries: list[Entry] = []
         self._missing: list[Line] = []
         self._assumed: list[str] = []
-        self._workdir = ""
+        self._unknown_variables: dict[str, tuple[Line, ...]] = {}
         self._words: tuple[str, ...] = ()  # if they are more than what the ranks run
 
     def all(self) -> Imported:
@@ -217,7 +226,7 @@ class _Import:
             tuple(sorted(dict.fromkeys(self._missing))),
             tuple(self._assumed),
             self._size,
-            self._workdir,
+            self._unknown_variables,
             self._marks,
         )
 
@@ -244,6 +253,7 @@ class _Import:
             code = (
                 self._files.get(posixpath.basename(launch.words[1]), "") if launch.words[1:] else ""
             )
+            code = with_arguments(code, launch.words[2:]) if code else ""
         elif script in self._files and len(launch.words) == 1:
             code = self._files[script]
         if not code:
@@ -251,10 +261,11 @@ class _Import:
         exports = "".join(
             f"export {name}={_quoted(value)}\n" for name, value in launch.call.environment.items()
         )
-        inner = self._recording(exports + code, launch.call.folder).all()
+        inner = self._recording(exports + code, launch.call.folder, launch.srun).all()
         calls = [one for one in inner.calls if posixpath.basename(one.program) not in _PRINTS]
         found = launches(calls)
-        if len(found) != 1 or len(calls) != 1:
+        is_all = len(found) == len(calls) == 1 and not inner.sourced and not inner.undecided
+        if not is_all or found[0].call.folder != launch.call.folder:
             words = ("bash", "-c", code) if launch.code else launch.words
             return launch._replace(words=words, code="")
         own = found[0]
@@ -269,8 +280,13 @@ class _Import:
             environment={**launch.environment, **own.environment},
         )
 
-    def _recording(self, code: str, folder: str = "") -> Recording:
-        return Recording(code, self._files, self._options, self._marks, folder)
+    def _recording(
+        self, code: str, folder: str = "", srun: Mapping[str, str] | None = None
+    ) -> Recording:
+        """A run of the script, or of the `code` that a step with these options runs."""
+        options = self._options if srun is None else {**self._options, **srun}
+        in_step = srun is not None
+        return Recording(code, self._files, options, self._marks, folder, in_step=in_step)
 
     def _only_prints(self, launch: Launch) -> bool:
         """Whether it is code that only shows what is there: `bash -c 'hostname; nvidia-smi'`."""
@@ -283,7 +299,6 @@ class _Import:
         words = [*program_words(launch)]
         is_script = bool(words) and words[0].endswith(".py") and _is_python(launch)
         if launch.call.folder != ".":
-            self._workdir = launch.call.folder
             self._add("workdir", scalar(self._reference(launch.call.folder)))
         if launch.launcher in ("torchrun", "deepspeed") or (
             launch.has_srun and not launch.launcher
@@ -327,6 +342,7 @@ class _Import:
             self._command(launcher, launch.words)
         if launch.launcher == "torchrun":
             keys, others = torchrun_keys(launch.own_options)
+            keys = {key: value for key, value in keys.items() if not self._name_unknown(value)}
             if keys:
                 inside = ", ".join(
                     f"{key}: {_value(self._reference(value))}" for key, value in keys.items()
@@ -353,12 +369,8 @@ class _Import:
 
     def _whole_launcher(self, launch: Launch) -> None:
         """A launcher with options of its own is the command, once on each node."""
-        words = list(launch.call.words)
-        start = next(
-            (n for n, word in enumerate(words) if posixpath.basename(word) == launch.launcher), 0
-        )
-        self._command("srun", words[start:])
-        self._words = tuple(words[start:])
+        self._command("srun", launch.command)
+        self._words = launch.command
         self._add("ranks_per_node", "1", f"{launch.launcher} starts the ranks of a node")
 
     def _command(self, launcher: str, words: Sequence[str]) -> None:
@@ -403,16 +415,20 @@ class _Import:
         self._name_unknown(text)
         return self._marks.with_variables(text)
 
-    def _name_unknown(self, text: str) -> None:
-        for mark in self._marks.found_in(text):
-            if mark.unknown:
-                why = "it is known only when the job runs"
-                line = mark.line or self._line_of(mark.unknown)
-                self._missing.append(Line(line, mark.unknown, why))
+    def _name_unknown(self, text: str) -> list[Line]:
+        """The values in a text that are not known; they are missing."""
+        why = "it is known only when the job runs"
+        found = [
+            Line(mark.line or self._line_of(mark.unknown), mark.unknown, why)
+            for mark in self._marks.found_in(text)
+            if mark.unknown
+        ]
+        self._missing += found
+        return found
 
     def _line_of(self, what: str) -> int:
         """The first line with a name that `what` has; 0 without one."""
-        names = re.findall(r"[A-Z_]{3,}|[\w./-]+$", what)
+        names = re.findall(r"[A-Z_]{3,}|(?<=that )\S+|(?<=of )\S+|(?<=element )\S+", what)
         return _line_with("|".join(map(re.escape, names)), self._text) if names else 0
 
     def _in_bash(self, word: str) -> str:
@@ -459,10 +475,12 @@ class _Import:
                 continue
             found[name] = value
         if found:
-            lines = [
-                f"  {scalar(name)}: {_value(self._reference(value))}"
-                for name, value in found.items()
-            ]
+            lines = []
+            for name, value in found.items():
+                start = len(self._missing)
+                lines.append(f"  {scalar(name)}: {_value(self._reference(value))}")
+                self._unknown_variables[name] = tuple(self._missing[start:])
+                del self._missing[start:]
             self._add("env", "\n" + "\n".join(lines))
         return found
 

@@ -269,6 +269,82 @@ def test_a_case_that_the_import_cannot_decide_is_no_success(
     assert found["what"].startswith("case $MODEL")
 
 
+IN_A_STEP = {
+    "bash -c 'accelerate launch --machine_rank $SLURM_NODEID train.py --lr 1'": (
+        "{{ job.node_rank }}"
+    ),
+    'bash -c "accelerate launch --machine_rank \\$SLURM_PROCID train.py --lr 1"': (
+        "{{ job.node_rank }}"
+    ),
+    'bash -c "$CMD"': "{{ job.node_rank }}",
+    "bash -c 'accelerate launch --main_process_ip $MASTER_ADDR train.py \"$@\"' _ --lr 1": (
+        "${MASTER_ADDR}"
+    ),
+}
+
+
+@pytest.mark.parametrize("step", IN_A_STEP)
+def test_a_launcher_in_a_shell_of_each_node_is_its_command(
+    step: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = "CMD='accelerate launch --machine_rank $SLURM_NODEID train.py --lr 1'\n"
+    found = _import(tmp_path, capsys, f"{HEAD}{RENDEZVOUS}{command}srun {step}\n")
+    assert found["same"]
+    assert not found["not_carried_over"]
+    (line,) = [one for one in found["spec"].splitlines() if one.startswith("command:")]
+    assert "srun" not in line
+    assert IN_A_STEP[step] in line
+    assert "--lr" in line
+
+
+def test_other_code_of_a_step_stays_whole(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for before in ("source /opt/env.sh", "cd /code", "grep -q x f"):
+        body = f"srun bash -c '{before} && accelerate launch train.py --lr 1'\n"
+        found = _import(tmp_path, capsys, HEAD + body)
+        assert found["same"]
+        words = yaml.safe_load(found["spec"])["command"]
+        assert words == ["bash", "-c", f"{before} && accelerate launch train.py --lr 1"]
+
+
+def test_an_option_with_what_only_a_node_knows_is_named(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = (
+        'LAUNCHER="torchrun --nproc_per_node 8 --nnodes 2 --rdzv_endpoint $MASTER_ADDR:29500"\n'
+        'srun bash -c "$LAUNCHER --role \\$(hostname -s): train.py --lr 1"\n'
+    )
+    found = _import(tmp_path, capsys, HEAD + RENDEZVOUS + body)
+    assert found["same"]
+    (missing,) = found["not_carried_over"]
+    assert missing["what"] == "a value that hostname computes"
+    assert "role" not in found["spec"]
+
+
+def test_a_variable_that_each_job_sets_itself_may_be_unknown(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = HEAD.replace("--ntasks-per-node=1", "--ntasks-per-node=8")
+    step = "srun bash -c 'export RANK=$SLURM_PROCID %s; python train.py --lr 1'\n"
+    found = _import(tmp_path, capsys, head + step % "")
+    assert not found["not_carried_over"]
+    assert found["not_needed"]["env.RANK"]
+    (missing,) = _import(tmp_path, capsys, head + step % "OWN=$SLURM_PROCID")["not_carried_over"]
+    assert missing["what"].startswith("$SLURM_PROCID")
+
+
+def test_a_problem_names_the_file_that_is_written(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "job.sbatch"
+    path.write_text(HEAD.replace("12:00:00", "noon") + "srun python train.py\n")
+    assert run(["import", str(path), "-o", str(tmp_path / "mine.yaml")]) == 1
+    shown = capsys.readouterr().err
+    assert "mine.yaml:" in shown
+    assert "imported.yaml" not in shown
+
+
 def test_values_that_follow_from_the_directives_are_numbers(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
