@@ -33,6 +33,7 @@ class NodeType(NamedTuple):
     `cpus_are_cores`: one thread of each core is in use. `threads_per_core`: Slurm's own number.
     `scratch`: where it mounts its local disk; None if its partition says that.
     `placeholder` stands where the name was to be filled in. `gpu_memory_gib` is that of one GPU.
+    `max_cpus`: what one job gets of a node at most, in a partition that divides its nodes.
     """
 
     name: str
@@ -58,6 +59,7 @@ class NodeType(NamedTuple):
     neuron_cores: int = 0
     placeholder: str = ""
     threads_per_core: int | None = None
+    max_cpus: int | None = None
 
     @property
     def in_words(self) -> str:
@@ -115,8 +117,8 @@ class Partition(NamedTuple):
 
     `local_disk`: where nodes mount their local disks, if they have some. `max_time` in seconds;
     None if it is unlimited or unknown, like `default_time`, the limit of a job that names none.
-    `max_cpus_per_node`: the most that one job gets. `bucket_access`: None if unknown. `name` is ""
-    if `placeholder` stands where it was to be filled in.
+    `bucket_access`: None if unknown. `name` is "" if `placeholder` stands where it was to be filled
+    in.
     """
 
     name: str
@@ -127,7 +129,6 @@ class Partition(NamedTuple):
     bucket_access: BucketAccess | None = None
     placeholder: str = ""
     default_time: int | None = None
-    max_cpus_per_node: int | None = None
     default_memory: DefaultMemory | None = None
 
 
@@ -174,6 +175,7 @@ class ClusterFacts(NamedTuple):
     `write_partition`: False if the site chooses the partition of a job that names none.
     `master_addr_suffix`: added to a node's name, it gives the node's address in the fast network.
     `container_program`, `accounts` and `qos` are what jobs may use; "" and () if unknown.
+    `newer_release`: of its software, if clusterjobs does not know it: `ParallelCluster 3.99.0`.
     """
 
     name: str
@@ -182,6 +184,7 @@ class ClusterFacts(NamedTuple):
     mounts_complete: bool = True
     shared_folders: tuple[str, ...] = ("/home",)
     slurm_version: str | None = None
+    newer_release: str = ""
     bucket_service: str = ""
     slurm_commands: str = ""
     default_partition: str = ""

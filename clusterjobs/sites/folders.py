@@ -282,9 +282,9 @@ def _values(file: str, text: str) -> Mapping[str, Any]:
 
 
 def _wrong_release(release: object) -> tuple[str, str] | None:
-    from clusterjobs.clusters.parallelcluster.config import wrong_release
+    from clusterjobs.clusters.parallelcluster.config import is_newer, wrong_release
 
-    return wrong_release(release)
+    return None if is_newer(release) else wrong_release(release)
 
 
 _CONDITION = re.compile(r"(>=|<=|==|!=|>|<)\s*(\d+(?:\.\d+)*)")

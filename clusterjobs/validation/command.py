@@ -50,9 +50,14 @@ def checked_release(
     _context: click.Context, _option: click.Parameter, release: str | None
 ) -> str | None:
     """The value of an option that names a release of ParallelCluster."""
-    if release and (wrong := wrong_release(release)):
-        raise one_problem(wrong[0], hint=wrong[1])
+    if release:
+        _refuse_unknown(release)
     return release
+
+
+def _refuse_unknown(release: str) -> None:
+    if wrong := wrong_release(release):
+        raise one_problem(wrong[0], hint=wrong[1])
 
 
 @dataclass
@@ -215,6 +220,7 @@ def _validate_config(
     from clusterjobs.validation.finding import problems
     from clusterjobs.validation.schema import check_config
 
+    _refuse_unknown(release)
     config = json.dumps([release, data], default=repr)
     report = options.reports.get(config)
     if report is None:  # it takes seconds, and many specs may have the same config

@@ -88,6 +88,13 @@ def test_a_slurm_older_than_all_that_were_tried_causes_a_warning(
     assert ["is older than 22.05" in one.what for one in warnings] == [True] * is_old
 
 
+@pytest.mark.parametrize(("release", "is_newer"), [("3.99.0", True), ("3.16.1", False)])
+def test_a_release_after_the_last_known_one_causes_a_warning(release: str, is_newer: bool) -> None:
+    warnings = plan_of(site={"parallelcluster": release}).warnings
+    said = f"ParallelCluster {release} is too new for clusterjobs"
+    assert [said in one.what for one in warnings] == [True] * is_newer
+
+
 def test_the_oldest_slurm_is_that_of_the_options() -> None:
     assert known_options("sbatch").oldest == OLDEST
 

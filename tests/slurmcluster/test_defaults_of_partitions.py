@@ -16,6 +16,9 @@ GresTypes=gpu
 NodeName=n[1-4] CPUs=64 RealMemory=512000 Gres=gpu:8
 PartitionName=a Nodes=n[1-4] Default=YES DefaultTime=1:00:00 MaxTime=2-0
 PartitionName=b Nodes=n[1-4] Default=YES MaxCPUsPerNode=48 DefMemPerGPU=2000 DefaultTime=NONE
+PartitionName=all Nodes=n[1-4] MaxCPUsPerNode=64
+PartitionName=more Nodes=n[1-4] MaxCPUsPerNode=128
+PartitionName=both Nodes=n[1-4] MaxCPUsPerNode=48 OverSubscribe=EXCLUSIVE
 """
 Plan = Callable[..., tuple[int, str]]
 
@@ -70,6 +73,17 @@ def test_a_partition_that_divides_nodes_gets_no_exclusive_jobs(plan: Plan) -> No
     code, said = plan("b", exclusive="true")
     assert code == 1
     assert "Slurm refuses whole nodes in queue b: a job gets 48 CPUs of each at most" in said
+
+
+@pytest.mark.parametrize("queue", ["all", "more"])
+def test_a_limit_that_no_node_exceeds_divides_none(plan: Plan, queue: str) -> None:
+    code, said = plan(queue)
+    assert (code, "--exclusive" in said) == (0, True), said
+
+
+def test_a_key_that_the_spec_does_not_have_is_not_to_be_removed(plan: Plan) -> None:
+    assert "sbatch.exclusive" not in plan("both")[1]
+    assert "sbatch.exclusive" in plan("both", exclusive="false")[1]
 
 
 def test_files_of_slurm_that_are_not_needed_may_be_there(clusterjobs, folder: pathlib.Path) -> None:

@@ -150,7 +150,6 @@ def _partition(
         exclusive=one.exclusive,
         max_time=seconds_of(one.max_time) if one.max_time else None,
         default_time=seconds_of(one.default_time) if one.default_time else None,
-        max_cpus_per_node=one.max_cpus_per_node,
         default_memory=_default_memory(one),
     )
 
@@ -165,9 +164,9 @@ def _default_memory(one: description.Partition) -> DefaultMemory | None:
 
 def _with_most_cpus(node_type: NodeType, most: int | None) -> NodeType:
     """The type with the CPUs that a job may have of a node: MaxCPUsPerNode."""
-    if most is None or node_type.cpus is None or node_type.cpus <= most:
+    if most is None or (node_type.cpus is not None and node_type.cpus <= most):
         return node_type
-    return node_type._replace(cpus=most)
+    return node_type._replace(cpus=node_type.cpus and most, max_cpus=most)
 
 
 def _node_group(

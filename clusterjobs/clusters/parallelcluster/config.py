@@ -6,6 +6,7 @@ no experiments, no files of Slurm, and no AWS account.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -82,7 +83,8 @@ class Cluster(NamedTuple):
 
     `mounts_complete`: False if the folder of a mount is a placeholder: other folders may be shared,
     too. `path`: the config's path in its file, () except inside a CloudFormation template.
-    `slurm_version`: that of the site's ParallelCluster; None if it is unknown.
+    `slurm_version`: that of the site's ParallelCluster; None if it is unknown. `newer_release`: the
+    release of the site, if it is newer than CURRENT.
     """
 
     name: str
@@ -96,6 +98,7 @@ class Cluster(NamedTuple):
     custom_ami: str | None = None
     path: Path = ()
     slurm_version: str | None = None
+    newer_release: str = ""
 
 
 # ------------------------------------------------------------------ releases
@@ -162,6 +165,12 @@ def wrong_release(release: object) -> tuple[str, str] | None:
     listed = ", ".join(RELEASES[RELEASES.index("3.6.1") + 1 :])
     newer = f"if it is newer than {CURRENT}, clusterjobs has to be upgraded first"
     return f"there is no ParallelCluster {release}", f"one of {listed}; {newer}"
+
+
+def is_newer(release: object) -> bool:
+    """Whether it has the number of a release after CURRENT, which may exist by now."""
+    found = re.fullmatch(r"(\d{1,3})\.(\d{1,3})\.(\d{1,3})", str(release))
+    return found is not None and [*map(int, found.groups())] > [*map(int, CURRENT.split("."))]
 
 
 def release_of(site: Mapping[str, object]) -> str:

@@ -235,6 +235,7 @@ def cluster_facts(cluster: config.Cluster) -> ClusterFacts:
         mounts_complete=cluster.mounts_complete,
         shared_folders=_ALWAYS_SHARED,
         slurm_version=cluster.slurm_version,
+        newer_release=cluster.newer_release and f"ParallelCluster {cluster.newer_release}",
         bucket_service="FSx for Lustre",
         slurm_commands=SLURM_COMMANDS,
         default_partition=cluster.queues[0].name if cluster.queues else "",

@@ -15,6 +15,7 @@ from clusterjobs.clusters.parallelcluster.config import (
     Mount,
     Queue,
     S3Access,
+    is_newer,
     release_of,
     slurm_version,
 )
@@ -71,7 +72,10 @@ def read_cluster(source: str, file: str, site: Mapping[str, object]) -> tuple[Cl
     data = substitute(document, site).value
     for key in path:
         data = data[key]
-    cluster = _cluster(data, file, path)._replace(slurm_version=slurm_version(site))
+    release = release_of(site)
+    cluster = _cluster(data, file, path)._replace(
+        slurm_version=slurm_version(site), newer_release=release if is_newer(release) else ""
+    )
     return cluster, document
 
 

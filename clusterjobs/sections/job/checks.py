@@ -157,8 +157,16 @@ _MPI_TYPE = re.compile(r"pmix(_v\d+)?|pmi2|cray_shasta|none")
 
 
 def check_age(context: Context) -> None:
-    """Warn of a Slurm that is older than every one that jobs were tried with."""
+    """Warn of a Slurm that is older than every one that jobs were tried with, or unknown yet."""
     facts = context.facts
+    if facts.newer_release:
+        context.problem(
+            ("cluster",),
+            f"the Slurm of {facts.name} is unknown: {facts.newer_release} is too new for "
+            "clusterjobs",
+            "upgrade clusterjobs; until then, options of Slurm are not compared with its version",
+            warning=True,
+        )
     if facts.slurm_version and is_untried(facts.slurm_version):
         context.problem(
             ("cluster",),

@@ -80,10 +80,10 @@ def plan(context: Context) -> Placement:
     shape = _shape(context, groups)
     ntasks = shape.ranks_per_node if launcher.task_per_rank else 1
     context.record("ntasks_per_node", ntasks, launcher.reason)
-    own, divided = spec.sbatch.get("exclusive"), partition.max_cpus_per_node is not None
-    exclusive = bool(own) if divided else own is not False
-    _check_exclusive(context, exclusive, partition)
     node_type, fabrics = groups[0].node_type, [group.fabric for group in groups if group.fabric]
+    own, most = spec.sbatch.get("exclusive"), node_type.max_cpus
+    exclusive = own is not False if most is None else bool(own)
+    _check_exclusive(context, exclusive, partition, most)
     per_node = points_per_node(spec)
     share = None if exclusive else per_node * shape.gpus_per_node or None
     return Placement(
@@ -141,8 +141,9 @@ def _check_time_limit(context: Context, partition: Partition) -> None:
         )
 
 
-def _check_exclusive(context: Context, exclusive: bool, partition: Partition) -> None:
-    most = partition.max_cpus_per_node
+def _check_exclusive(
+    context: Context, exclusive: bool, partition: Partition, most: int | None
+) -> None:
     if exclusive and most is not None:
         context.problem(
             ("sbatch", "exclusive"),
@@ -150,7 +151,7 @@ def _check_exclusive(context: Context, exclusive: bool, partition: Partition) ->
             "at most (MaxCPUsPerNode)",
             "remove it, or choose another queue",
         )
-    if not exclusive and partition.exclusive:
+    if not exclusive and partition.exclusive and "exclusive" in context.spec.sbatch:
         word = context.facts.terms.exclusive
         context.problem(
             ("sbatch", "exclusive"),
