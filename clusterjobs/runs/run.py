@@ -83,56 +83,82 @@ def _is_missing(path: pathlib.Path) -> bool:
     return False
 
 
-# ------------------------------------------------------------------ shared logs
-# Warns about a `logs` folder on this machine in which a job would not start.
+# ------------------------------------------------------------------ shared folders
+# Warns about folders of a job on this machine with which it would not start.
 # The rule is that of `make_safe_folder` in the job script: no other user may change or replace a
-# job's folder.
+# job's folder or its copy of the log, nor add a checkpoint.
 
 
-def unsafe_logs(plan: Plan) -> tuple[Problem, ...]:
-    """A warning only: the folder of the same name on the cluster may be another one."""
-    logs = fixed_logs(plan)
-    unsafe = _unsafe_folder(on_this_machine(logs), plan.job.trust) if logs else None
-    if unsafe is None:
-        return ()
-    folder, who = unsafe
-    return (
-        Problem(
-            f"{who} can change or replace {folder}: if the nodes have the same folder, "
-            "the job ends before it writes there",
-            path="logs",
-            hint=f"`chmod +t {shlex.quote(str(folder))}`, choose one of your own, or write `trust` "
-            "(see docs/job-script.md)",
-            warning=True,
-        ),
-    )
+class _Written(NamedTuple):
+    """A folder of the spec, up to its first variable. `closed`: nobody else may add files to it."""
+
+    key: str
+    path: str
+    closed: bool = False
 
 
-def fixed_logs(plan: Plan) -> str:
-    """The part of `logs` without variables of a node or a point; "" if there is none."""
-    names = split_text(plan.job.folder, lambda text: text.split("/"))[:-1]
-    fixed = itertools.takewhile(lambda name: isinstance(name, str), names)
-    return "/".join(map(show, fixed))
+def written_folders(plan: Plan) -> tuple[_Written, ...]:
+    """The folders that a job checks before it writes there."""
+    folders = [_written("logs", plan.job.folder, above=1)]
+    if plan.job.log_copy:
+        folders.append(_written("logs.copy", plan.job.log_copy, above=1))
+    return (*folders, *(_written("checkpoints", one) for one in plan.files.folders))
 
 
-def _unsafe_folder(path: pathlib.Path, trust: Sequence[str]) -> tuple[pathlib.Path, str] | None:
-    """The first folder on the way to `path` that is not safe, and from whom; None also if that is
-    unknown."""
-    users = {pathlib.Path("/usr").stat().st_uid, os.geteuid()}
+def _written(key: str, path: Value, above: int = 0) -> _Written:
+    """That folder, or one so many levels above it."""
+    names = split_text(path, lambda text: text.split("/"))
+    fixed = itertools.takewhile(lambda name: isinstance(name, str), names[: len(names) - above])
+    return _Written(key, "/".join(map(show, fixed)), not above and _fixed(path) is not None)
+
+
+def unsafe_folders(folders: Sequence[_Written], trust: Sequence[str]) -> Iterator[Problem]:
+    """Warnings only: the folders of the same names on the cluster may be other ones."""
+    for one in folders:
+        unsafe = _unsafe_folder(on_this_machine(one.path), trust, one.closed) if one.path else None
+        if unsafe:
+            what, folder = unsafe
+            mend = f"`chmod +t {shlex.quote(str(folder))}`, " if what.endswith("replace") else ""
+            yield Problem(
+                f"{what} {folder}: if the nodes have the same folder, "
+                "the job ends before it writes there",
+                path=one.key,
+                hint=f"{mend}choose one of your own, or write `trust` (see docs/job-script.md)",
+                warning=True,
+            )
+
+
+def _unsafe_folder(
+    path: pathlib.Path, trust: Sequence[str], closed: bool
+) -> tuple[str, pathlib.Path] | None:
+    """The first folder on the way to `path` that is not safe, after who can do what to it; None
+    also if that is unknown."""
+
+    def trusted(name: str, number: int) -> bool:
+        return name in trust or str(number) in trust
+
+    usr, by = pathlib.Path("/usr").stat(), ""
     try:
         real = path.resolve()
         for folder in (*reversed(real.parents), real):
-            now = folder.stat()
+            now, before = folder.stat(), by
             user, group = _name(pwd.getpwuid, now.st_uid), _name(grp.getgrgid, now.st_gid)
             is_teams, by = bool(now.st_mode & stat.S_IWGRP), ""
             if now.st_mode & stat.S_IWOTH:
                 by = "everyone"
-            elif is_teams and group not in trust and not _is_of_nobody_else(now.st_gid):
+            elif is_teams and not (
+                now.st_gid == usr.st_gid
+                or trusted(group, now.st_gid)
+                or _is_of_nobody_else(now.st_gid)
+            ):
                 by = f"group {group}"
-            if now.st_uid not in users and user not in trust and (by or not is_teams):
-                return folder, f"user {user}"
+            is_trusted = now.st_uid in (usr.st_uid, os.geteuid()) or trusted(user, now.st_uid)
+            if not is_trusted and (before or by or not is_teams):
+                return f"user {user} can change or replace", folder
+            if by and closed and folder == real:
+                return f"{by} can add files to", folder
             if by and not now.st_mode & stat.S_ISVTX:
-                return folder, by
+                return f"{by} can change or replace", folder
     except (OSError, RuntimeError):  # it is not here, cannot be read, or is a circle of links
         pass
     return None
@@ -326,16 +352,17 @@ class Run:
         """Those of the plans, each once; about inputs and folders that are missing or unsafe here;
         and about limits of arrays."""
         of_inputs: dict[object, tuple[Problem, ...]] = {}
-        of_logs: dict[str, tuple[Problem, ...]] = {}
+        of_folders: dict[object, tuple[Problem, ...]] = {}
         found = []
         for one in self.points:
             plan = one.plan
-            inputs, logs = (plan.job.workdir, plan.staging.inputs), fixed_logs(plan)
+            inputs = (plan.job.workdir, plan.staging.inputs)
+            folders = (written_folders(plan), plan.job.trust)
             if inputs not in of_inputs:
                 of_inputs[inputs] = missing_inputs(plan)
-            if logs not in of_logs:
-                of_logs[logs] = unsafe_logs(plan)
-            problems = (*plan.warnings, *of_inputs[inputs], *of_logs[logs])
+            if folders not in of_folders:
+                of_folders[folders] = tuple(unsafe_folders(*folders))
+            problems = (*plan.warnings, *of_inputs[inputs], *of_folders[folders])
             found.append(Found(one.point.name, problems))
         return (*of_points(found, len(found)), *self._of_arrays())
 

@@ -136,11 +136,14 @@ def package_version(value: Any) -> str:
     return text
 
 
-_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]*", re.ASCII)
+_USER = re.compile(r"(\w[\w.-]*\\)?\w[\w.@+-]*( [\w.@+-]+)*", re.ASCII)
 
 
 def user_name(value: Any) -> str:
-    """The name or number of a user or a group."""
+    r"""The name or number of a user or a group; in quotes, a script has it as it is.
+
+    A directory service has names such as `CORP\ml team`.
+    """
     text = plain(value)
     if not _USER.fullmatch(text):
         raise ValueError(f"{text!r} is not the name of a group or a user: see `id`")

@@ -86,7 +86,7 @@ _GROW = {
     "PATH",
     "LD_LIBRARY_PATH",
 }  # the spec's own value stays in what the script makes of it
-_FOR_ONE_COMMAND = {"IFS", "NCCL_LIB_DIR", "STAGE_DIR", "users"}
+_FOR_ONE_COMMAND = {"IFS", "NCCL_LIB_DIR", "STAGE_DIR", "trust", "users"}
 _BY_A_KEY = {"HOROVOD_GLOO_IFACE"}  # horovod.interface; without it the spec's own is taken
 
 

@@ -1,4 +1,4 @@
-"""A `logs` folder on this machine that others can change or replace: a warning."""
+"""A folder on this machine that a job would refuse, since others can change it: a warning."""
 
 from __future__ import annotations
 
@@ -66,6 +66,68 @@ def test_a_folder_of_another_user_where_everyone_may_make_one(said, tmp_path: pa
     logs = make(shared / "logs", 0o775)
     os.chown(logs, 61235, 61235)
     assert f"user 61235 can change or replace {logs}: if" in said(logs)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give folders to another user")
+def test_a_group_proves_nothing_in_a_folder_of_everyone(
+    said, tmp_path: pathlib.Path, monkeypatch
+) -> None:
+    shared = make(tmp_path / "shared", 0o3777)
+    logs = make(shared / "logs", 0o2775)
+    os.chown(logs, 61235, 61236)
+    spec = SPEC
+    for trust, found in (
+        ("'61236'", f"user 61235 can change or replace {logs}: if"),
+        ("'61236', '61235'", ""),
+    ):
+        monkeypatch.setattr(f"{__name__}.SPEC", f"{spec}trust: [{trust}]\n")
+        assert found in said(logs)
+        assert found or said(logs) == ""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give folders to root's group")
+def test_the_group_of_root_is_no_stranger(said, tmp_path: pathlib.Path) -> None:
+    logs = make(tmp_path / "logs", 0o775)
+    os.chown(logs, 0, 0)
+    assert said(logs) == ""
+
+
+@pytest.mark.parametrize(
+    ("keys", "key", "what"),
+    [
+        ("checkpoints: {{path: {}}}\n", "checkpoints", "add files to"),
+        ("logs: {{copy: {}/out/all.log}}\n", "logs.copy", "change or replace"),
+    ],
+)
+def test_every_folder_that_the_job_checks(
+    clusterjobs, folder, tmp_path: pathlib.Path, keys: str, key: str, what: str
+) -> None:
+    shared = make(tmp_path / "shared", 0o1777)
+    make(shared / "out", 0o777)
+    text = SPEC.removesuffix("logs: {logs}\n") + keys.format(shared)
+    (folder / "exp.yaml").write_text(text)
+    outcome = clusterjobs("render", "exp.yaml", "-o", "out", "--force")
+    unsafe = shared if key == "checkpoints" else shared / "out"
+    assert f"{key}: everyone can {what} {unsafe}: if the nodes have" in outcome.err
+    shared.chmod(0o755)
+    (shared / "out").chmod(0o755)
+    assert f"everyone can {what}" not in clusterjobs("render", "exp.yaml", "--force").err
+
+
+@pytest.mark.parametrize("name", ["ml-team", "domain users", "CORP\\ml team", "1001", "a@b.c"])
+def test_a_name_that_a_directory_service_gives(clusterjobs, folder, name: str) -> None:
+    (folder / "exp.yaml").write_text(SPEC.format(logs="logs") + f"trust: ['{name}']\n")
+    outcome = clusterjobs("render", "exp.yaml", "-o", "out")
+    assert outcome.code == 0, outcome.err
+    assert f'/$(stat -c %g /usr)/{name}/"' in (folder / "out" / "job.sh").read_text()
+
+
+@pytest.mark.parametrize(
+    "name", ["$(id)", "a/b", 'a"', "a\\\\b", "a\\", " a", "a ", "`a`", "a\\$b"]
+)
+def test_what_is_no_name_of_a_group(clusterjobs, folder, name: str) -> None:
+    (folder / "exp.yaml").write_text(SPEC.format(logs="logs") + f"trust: ['{name}']\n")
+    assert clusterjobs("render", "exp.yaml", "-o", "out").code == 1
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give folders to another group")

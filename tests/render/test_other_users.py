@@ -270,7 +270,7 @@ def test_no_checkpoint_can_be_added_by_another_user(place: Place) -> None:
     checkpoints = place.make(place.shared / "checkpoints", 0o1777)
     run = place.run(text_of(place, "touch ran", checkpoints={"path": str(checkpoints)}))
     assert (run.code, run.requeues) == (1, 0)
-    assert "everyone may add files to it: drwxrwxrwt root root checkpoints" in run.log
+    assert "everyone may add files to it: drwxrwxrwt 2 root root " in run.log
 
 
 @pytest.mark.parametrize(
@@ -297,3 +297,40 @@ def test_the_folder_of_a_trusted_group_is_used_for_checkpoints(place: Place) -> 
     run = place.run(text, **identity(OWNER, TEAM))
     assert run.code == 0, run.log
     assert (checkpoints / "1").exists()
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_a_group_proves_nothing_in_a_folder_of_everyone(place: Place, link: bool) -> None:
+    """A folder of mode 3777 gives its group to what a stranger makes, who may move it elsewhere."""
+    giving = place.make(place.folder / "giving", 0o3777, 0, TEAM)
+    place.shared.chmod(0o1777)
+    logs = place.shared / "logs"
+    assert place.plant(f"umask 002; mkdir -p {giving}/logs/mine; mv {giving}/logs {logs}") == 0
+    assert (logs.stat().st_gid, stat.S_IMODE(logs.stat().st_mode)) == (TEAM, 0o2775)
+    os.chown(logs / "mine", OWNER, OWNER)
+    if link:  # of the user's own, beside the stranger's folder
+        (place.shared / "link").symlink_to("logs")
+        os.lchown(place.shared / "link", OWNER, OWNER)
+        logs = place.shared / "link"
+    text = text_of(place, "touch ran", logs=str(logs / "mine"), trust=[str(TEAM)])
+    run = place.run(text, **identity(OWNER, TEAM))
+    assert (run.code, run.records) == (1, [])
+    assert f"user {OTHER} may exchange it: drwxrwsr-x " in run.log
+
+
+def test_the_group_of_root_is_no_stranger(place: Place) -> None:
+    place.make(place.shared / "apps", 0o775)
+    place.make(place.shared / "apps" / "logs", 0o755, OWNER)
+    run = place.run(text_of(place, logs=str(place.shared / "apps" / "logs")))
+    assert run.code == 0, run.log
+
+
+@pytest.mark.parametrize("trust", ["CORP\\ml team", str(TEAM)])
+def test_a_group_with_a_name_is_trusted_by_its_name_or_number(place: Place, trust: str) -> None:
+    place.logs(0o2775, 0, TEAM)
+    find = f"/usr/bin/find \"$@\" | sed 's/{TEAM}$/CORP\\\\ml team/'"  # as if a directory had it
+    for words, code in (([trust], 0), (["CORP\\ml"], 1), (["team"], 1)):
+        stand_ins = {"find": find}
+        run = place.run(text_of(place, trust=words), stand_ins=stand_ins, **identity(OWNER, TEAM))
+        assert run.code == code, run.log
+    assert "group CORP\\ml team may exchange what is in it" in run.log

@@ -141,19 +141,19 @@ make_job_folder() { # FOLDER: this user's alone, since programs run from it
 
 make_safe_folder() { # FOLDER [closed]: only root, you and `trust` can exchange it or, if closed, add checkpoints, which may run code
   mkdir -p -- "$1" || fail "cannot make $1"
-  local me own folder; me=$(id -un 2>&-) || true; own=$(id -gn 2>&-) || true # a group that has only you
-  { getent group "$own" || true; timeout 9 getent passwd || true; } | awk -F: -v me="$me" -v own="$own" -v id="$(id -g)" '
-    own != me || NF == 4 && $4 != "" && $4 != me || NF == 7 && $4 == id && $1 != me { exit 1 }' || own=''
-  folder=$(realpath -- "$1"); while [[ -n $folder ]]; do # with an access list (+), the mode of the group has other meanings
-    [[ $(ls -ld -- "$folder") != ?????w????+* ]] || own=''; folder=${folder%/*}
-  done
-  namei -mo -- "$1" | users=" $(stat -c %U /usr) $me " groups=" $own " awk -v closed="${2-}" '
-    function refuse(who, what) { print who, "may", what ":" $0; refused = 1; exit 1 }
-    !/^ *[dl]/ { next }
-    { before = by; by = /^ *d.......w/ ? "everyone" : /^ *d....w/ && !index(ENVIRON["groups"], " " $3 " ") ? "group " $3 : "" }
-    (before || /^ *d/) && !index(ENVIRON["users"], " " $2 " ") && (by || !/^ *d....w/) { refuse("user " $2, "exchange it") }
-    by && !/^ *d........[tT]/ { refuse(by, "exchange what is in it (chmod +t)") }
-    END { if (closed && by && !refused) refuse(by, "add files to it") }' ||
+  local me own rest=$1/ here='' part link; me=$(id -un 2>&-) || true; own=$(id -gn 2>&-) || true # a group that has only you
+  { getent group "$own" || true; timeout 9 getent passwd || true; } | me=$me own=$own awk -F: -v id="$(id -g)" '{ me = ENVIRON["me"] }
+    ENVIRON["own"] != me || NF == 4 && $4 != "" && $4 != me || NF == 7 && $4 == id && $1 != me { exit 1 }' || own=''
+  while [[ -n $rest ]]; do part=${here%/}/${rest%%/*} rest=${rest#*/} # each folder and link on the way
+    printf '%s\t' "$(ls -ldq -- "$part")" && find "$part" -maxdepth 0 -printf '%U\t%u\t%G\t%g\n' || exit 1
+    if link=$(readlink -- "$part"); then rest=$link/$rest; [[ $link != /* ]] || here=''; else here=$part; fi
+  done | trust="/" users="/$(id -u)/$(stat -c %u /usr)/" groups="/$own/$(stat -c %g /usr)/" awk -F '\t' -v closed="${2-}" '
+    function is_in(list, id, name) { return index(ENVIRON[list], "/" id "/") || index(ENVIRON[list], "/" name "/") }
+    function refuse(who, what) { if (!refused++) print who, "may", what ": " $1 } # an access list (+) may be for more than the group:
+    { before = by; if (/^d/) by = /^d.......w/ ? "everyone" : /^d....w/ && !is_in(/^d.........[+]/ ? "trust" : "groups", $4, $5) ? "group " $5 : "" }
+    !is_in("users", $2, $3) && (before || /^d/ && (by || !/^d....w/)) { refuse("user " $3, "exchange it") }
+    by && /^d........[^tT]/ { refuse(by, "exchange what is in it (chmod +t)") }
+    END { if (closed && by) refuse(by, "add files to it"); exit refused > 0 }' ||
     fail "$1 is not safe from other users: name those that you \`trust\` in the spec, or choose a folder of your own"
 }
 
