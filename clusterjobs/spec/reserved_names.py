@@ -18,7 +18,7 @@ OF_THE_SCRIPT = frozenset((
     "alive", "all_nodes", "attempt", "background_pids", "budgets", "checks", "child",
     "child_status", "command", "container", "container_env", "container_mounts", "creates",
     "decision", "differing", "dropped", "during", "end", "excluded", "exit_minutes", "exit_second",
-    "export_pid", "exports", "fabric_profile", "failed", "folder", "folders", "found", "hostfile",
+    "export_pid", "exports", "fabric_profile", "failed", "folders", "found", "hostfile",
     "here", "hosts",
     "inside", "interface", "job", "job_dir", "kept", "latest", "launcher", "launcher_options",
     "lifeline", "limit", "line", "link", "log_before", "log_copy", "log_writer", "lowest", "me",
