@@ -132,7 +132,7 @@ def _command(plan: Plan) -> Iterator[_Row]:
     for first, *values in arguments:
         name, equals, value = partition(first, "=")
         origin = launch.origins.get(show(name)) or launch.origins.get(argument_key(show(name)))
-        yield show(name), _joined([value, *values] if equals else values), origin or default
+        yield quote(name), _joined([value, *values] if equals else values), origin or default
 
 
 def _joined(words: Sequence[str | Text]) -> str:

@@ -253,6 +253,9 @@ def argument_name(value: str) -> str:
     """The name of an argument, without its dashes."""
     if not value:
         raise ValueError("an argument needs a name that is known before the job runs: write it out")
+    if (words := value.split()) != [value]:
+        example = f"{words[0]}: {' '.join(words[1:])}" if words[1:] else "".join(words)
+        raise ValueError(f"the name of an argument has no blanks: write {example}")
     return value
 
 

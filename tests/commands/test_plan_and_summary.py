@@ -77,6 +77,23 @@ def test_each_argument_of_a_list_has_its_origin(
     assert set(started.values()) == {"command (exp.yaml:5)"}
 
 
+def test_an_option_and_its_value_in_one_word_are_shown_as_one_and_warned_of(
+    clusterjobs: Callable[..., Any], folder: pathlib.Path
+) -> None:
+    given = ["--lr 1e-4", "--wd", "0.1", "--name", "a b", "--x=--y z", "-1 2"]
+    own = {"framework": "torchrun", "batch": None, "args": given}
+    rows = command_of(clusterjobs, **own)
+    assert rows[1][:2] == ("'--lr 1e-4'", "")
+    assert ("--name", "'a b'") in [row[:2] for row in rows]
+    warned = clusterjobs("plan", "exp.yaml").err
+    assert warned.count("is one word") == 1
+    assert "args[0]: --lr 1e-4 is one word, with a blank in it: the program finds no --lr" in warned
+    assert 'write two items: --lr, "1e-4"' in warned
+    command = {"framework": "command", "script": None, "batch": None}
+    planned(clusterjobs, **command, command=["bash", "-c", "-x y; ./train --lr 3", "-o a"])
+    assert "command: -o a is one word" in clusterjobs("plan", "exp.yaml").err
+
+
 @pytest.mark.parametrize(
     ("written", "meaning"),
     [

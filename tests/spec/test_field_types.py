@@ -139,6 +139,8 @@ def test_takes(read: Callable[[Any], Any], value: object, result: object) -> Non
         (field_types.plain, "", "before the job runs"),
         (field_types.plain, P, "before the job runs"),
         (field_types.argument_name, "", "needs a name"),
+        (field_types.argument_name, "w d", "has no blanks: write w: d"),
+        (field_types.argument_name, "lr ", "has no blanks: write lr"),
         (field_types.path, "-x", "write ./ before it"),
         (field_types.path, "a\0b\nc", "U+0000"),
         (field_types.search_path, "/a:b", "rename the folder"),

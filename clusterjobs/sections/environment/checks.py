@@ -289,10 +289,12 @@ def _check_device_rdma(context: Context, path: Path) -> None:
 # Some programs expand such text themselves, so it is passed on as it is.
 
 _SIGNS = re.compile("[$`~]")
+_OPTION_AND_VALUE = re.compile(r"(--?[A-Za-z][\w.-]*)\s+(\S.*)", re.DOTALL)
 
 
 def check_arguments(context: Context) -> None:
-    """Warn about arguments that look like a shell's variables and commands."""
+    """Warn about arguments that look like a shell's variables and commands, or like two words."""
+    _check_words(context)
     found = [one for one in _arguments(context.spec) if _SIGNS.search(show(one[1]))]
     if found:
         from clusterjobs.spec.shell_idioms import passed_on  # most specs have none
@@ -302,6 +304,22 @@ def check_arguments(context: Context) -> None:
                 path,
                 f"{idiom.found} is passed on as it is: no shell reads this value",
                 f"for what a shell would make of it, {idiom.instead}",
+                warning=True,
+            )
+
+
+def _check_words(context: Context) -> None:
+    """`[--lr 1e-4]` is one word to the program; a shell would have made two of it."""
+    args = context.spec.args if isinstance(context.spec.args, tuple) else ()
+    given: list[tuple[Path, Value]] = [(("args", i), item) for i, item in enumerate(args)]
+    commands = (one for one in _commands(context.spec) if one[0][0] != "secrets")
+    given += [(path, item) for path, command in commands for item in _without_code(command)]
+    for path, item in given:
+        if found := _OPTION_AND_VALUE.fullmatch(show(item)):
+            context.problem(
+                path,
+                f"{show(item)} is one word, with a blank in it: the program finds no {found[1]}",
+                f'write two items: {found[1]}, "{found[2]}"',
                 warning=True,
             )
 

@@ -96,7 +96,8 @@ class LaunchKeys:
         field_types.Arguments,
         Key(
             "a map: `lr: 1e-4` gives `--lr 1e-4`, `flag: true` a bare flag, `off: false` nothing, "
-            "a list several values; or a list of strings, passed as it is",
+            "a list several values; or a list of strings, passed as it is, each as one word: "
+            "`[--lr, 1e-4]`",
             "{lr: 1e-4, bf16: true}",
             schedules=False,
             default_is="none",
