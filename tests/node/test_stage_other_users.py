@@ -166,6 +166,18 @@ def test_a_group_shares_data_in_a_folder_that_only_it_may_write_to(cluster) -> N
 # ------------------------------------------------------------------ what must not
 
 
+def test_a_group_that_the_folder_above_gives_proves_nothing(cluster) -> None:
+    """Whoever makes a folder there need not be in its group."""
+    project, group = cluster.scratch / "project", 64_100
+    os.chown(cluster.scratch, 0, group)
+    cluster.scratch.chmod(0o3777)
+    cluster.plant(project, 0o2775)
+    os.chown(project, ATTACKER, group)
+    project.chmod(0o2775)
+    done = cluster.stage(project / "data", groups=str(group))
+    refused(done, f"belongs to {ATTACKER}, and everyone may write to {cluster.scratch}")
+
+
 @pytest.mark.parametrize("name", ["lock", "journal", "record.json.new"])
 def test_links_planted_beside_the_target_change_nothing(cluster, name) -> None:
     folder = cluster.plant(cluster.scratch / ".data.stage")

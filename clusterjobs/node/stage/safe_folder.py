@@ -122,7 +122,8 @@ def _check_owner(
         return
     is_group_folder = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_IWGRP
     groups = {os.getegid(), *os.getgroups()}
-    if may_be_shared and is_group_folder and status.st_gid in groups:
+    proves = not folder.st_mode & stat.S_ISGID  # else a stranger's folder gets the group, too
+    if may_be_shared and is_group_folder and proves and status.st_gid in groups:
         return
     above = os.path.dirname(path)
     raise SourceError(

@@ -31,8 +31,8 @@ _REFUSED = re.compile(
 )
 
 MAX_OBJECTS = 3_000_000  # about 1 GB of memory
-PAGE = 50_000  # objects that aws lists at a time: it prints nothing before it has all of them
-QUIET_SECONDS = 120  # without a line of a tool that lists: its pages may be empty without end
+PAGE = 50_000  # objects that aws lists at a time, in 50 requests: it prints nothing before the last
+QUIET_SECONDS = 600  # without a line of a tool that lists, whose pages may be empty without end
 _REPORT_SECONDS = 30
 _MAX_HEAD_REQUESTS = 10  # for encrypted objects; each starts aws once
 
