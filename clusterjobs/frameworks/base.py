@@ -209,7 +209,8 @@ class Framework(abc.ABC):
     `helpers`: the folder beside its script whose helpers.cpp it compiles with make, "" for none.
     `argument_check`: the program of clusterjobs/node/arguments that asks its parser, "" for none.
     `length_arguments`: each says how long the training is. The first, which counts steps, is set
-    from the key `training` where none is given.
+    from the key `training` where neither is given: one of them, or an argument that names a file
+    of arguments (`files_of_arguments`).
     """
 
     name: str
@@ -229,6 +230,7 @@ class Framework(abc.ABC):
     helpers: str = ""
     argument_check: str = ""
     length_arguments: tuple[str, ...] = ()
+    files_of_arguments: tuple[str, ...] = ()
 
     @abc.abstractmethod
     def program(

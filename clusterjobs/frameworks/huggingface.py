@@ -232,6 +232,7 @@ class HuggingFace(Accelerate):
     name = "huggingface"
     argument_check = "check_huggingface"
     length_arguments = ("max_steps", "num_train_epochs")
+    files_of_arguments = ("config",)  # of TRL's scripts
     launchers = ("torchrun", "srun", "accelerate")
     saving = OWN_SCRIPT._replace(
         reason="the script is yours: a TrainerCallback can look for a file at every step",

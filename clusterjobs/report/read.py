@@ -265,11 +265,20 @@ def read_target(target: Target, specs: Specs, progress: Callable[[int], None]) -
     if log is None:
         blocks = _counted(blocks_of(target.log), progress)
         log = read_log(blocks, specs.formats(target.spec))
+    notes: list[str] = []
     if not log.format and target.folder:
         # The log has no step; files that the program wrote into the job's folder may have.
-        found = (read_metric_file(one) for one in reversed(metric_files(target.folder)))
-        log = next((one for one in found if one and one.records), log)
-    return make_run(log, job_of(target, specs)), log
+        for file in reversed(metric_files(target.folder)):
+            try:
+                found = read_metric_file(file)
+            except InputError as error:  # without TensorBoard; another file may do
+                notes.append(f"{file.name}: {error}.")
+                continue
+            if found and found.records:
+                log, notes = found, []
+                break
+    job = job_of(target, specs)
+    return make_run(log, dataclasses.replace(job, notes=(*job.notes, *notes))), log
 
 
 def _read(log: pathlib.Path, job: PlannedJob, folder: pathlib.Path | None) -> Mapping[str, Any]:
@@ -308,7 +317,7 @@ def _blocks(file: BinaryIO) -> Iterator[bytes]:
     """Of a packed file that is cut off or damaged, all that comes before."""
     start = file.read(len(_GZIP))
     if start != _GZIP:
-        yield start
+        yield start + file.read(_BLOCK)
         while block := file.read(_BLOCK):
             yield block
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import urllib.parse
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
@@ -90,9 +91,9 @@ def sarif_report(cases: Iterable[Case]) -> str:
 
 def _result(case: Case, problem: Problem) -> dict[str, Any]:
     where = problem.where
-    place: dict[str, Any] = {"artifactLocation": {"uri": pathlib.PurePath(case.file).as_posix()}}
+    file = pathlib.PurePath(where.file if where else case.file).as_posix()
+    place: dict[str, Any] = {"artifactLocation": {"uri": urllib.parse.quote(file)}}
     if where:
-        place["artifactLocation"] = {"uri": pathlib.PurePath(where.file).as_posix()}
         place["region"] = {"startLine": max(1, where.line), "startColumn": max(1, where.column)}
     text = f"{problem.path}: {problem.what}" if problem.path else problem.what
     return {

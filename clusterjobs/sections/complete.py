@@ -127,10 +127,11 @@ def complete_spec(context: Context, texts: Mapping[str, str]) -> None:
 def _with_length(context: Context) -> Experiment:
     """The spec with the argument for the length that `training` says, if it has none.
 
+    A file of arguments may have one, which the argument would override.
     Of tokens the sequence must be known, and the batch unless `training` counts steps.
     """
     spec, training, names = context.spec, context.spec.training, context.framework.length_arguments
-    keys = {argument_key(name) for name in names}
+    keys = {argument_key(name) for name in (*names, *context.framework.files_of_arguments)}
     if not training or not names or not isinstance(spec.args, Mapping):
         return spec
     if any(one.key in keys for one in given_arguments(spec)):

@@ -34,6 +34,14 @@ def test_junit_and_sarif_have_each_file_with_its_problems(
     assert "unknown key" in error["message"]["text"]
 
 
+def test_a_file_is_named_by_a_valid_uri(clusterjobs, folder: pathlib.Path) -> None:
+    (folder / "my #1.yaml").write_text(GOOD + "nodse: 2\n")
+    clusterjobs("validate", "my #1.yaml", "--no-parser", "--sarif", "out.sarif")
+    (sarif,) = json.loads((folder / "out.sarif").read_text())["runs"]
+    places = [one["locations"][0]["physicalLocation"] for one in sarif["results"]]
+    assert {one["artifactLocation"]["uri"] for one in places} == {"my%20%231.yaml"}
+
+
 def test_a_report_that_cannot_be_written_is_an_error(clusterjobs, folder: pathlib.Path) -> None:
     (folder / "good.yaml").write_text(GOOD)
     outcome = clusterjobs("validate", "good.yaml", "--no-parser", "--junit", "no/where.xml")

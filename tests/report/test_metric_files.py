@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import pathlib
+import sys
 
 import pytest
 from own_numbers import LOGS, recorded_steps
@@ -122,6 +123,28 @@ def write_events(folder: pathlib.Path, name: str, steps: range, start: float = 1
             ):
                 event.summary.value.add(tag=tag, simple_value=value)
             writer.write(event.SerializeToString())
+
+
+def test_event_files_that_cannot_be_read_hide_no_other_file(
+    clusterjobs, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("tensorboard.backend.event_processing.event_file_loader", "tensorboard"):
+        monkeypatch.setitem(sys.modules, name, None)
+    job = tmp_path / "1234"
+    (job / "tb").mkdir(parents=True)
+    for name, text in {
+        "plan.json": "{}",
+        "job.log": "hello\n",
+        "tb/events.out.tfevents.1": "x",
+    }.items():
+        (job / name).write_text(text)
+    done = clusterjobs("report", job)
+    assert (done.code, done.err) == (0, "")
+    assert "note: tb: event files need the package tensorboard." in done.out
+    (job / "metrics.csv").write_text("step,loss\n1,3\n2,2.5\n")
+    done = clusterjobs("report", job)
+    assert "steps       2\n" in done.out
+    assert "tensorboard" not in done.out
 
 
 def test_event_files_of_a_folder_are_one_run(clusterjobs, tmp_path: pathlib.Path) -> None:

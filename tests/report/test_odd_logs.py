@@ -57,6 +57,32 @@ def test_a_log_is_read_the_same_in_any_blocks(name: str) -> None:
     assert comparable(read_log(pieces(data, 1))) == comparable(read_log([data]))
 
 
+TABLE = "step,loss,sec/it\n" + "".join(f"{step},4.{9 - step},0.5\n" for step in range(1, 10))
+
+
+def test_the_head_of_a_table_may_be_the_first_line(clusterjobs, folder: pathlib.Path) -> None:
+    (folder / "a.log").write_text(TABLE)
+    (folder / "b.log.gz").write_bytes(gzip.compress(TABLE.encode()))
+    for name in ("a.log", "b.log.gz"):
+        said = clusterjobs("report", name).out
+        assert "steps       9\n" in said
+        assert "500 ms a step" in said
+
+
+def test_a_table_of_validations_is_no_second_run() -> None:
+    steps = range(10, 210, 10)
+    training = "step loss sec/it\n" + "".join(f"{step} {300 / step} 0.25\n" for step in steps)
+    log = read_log([f"{training}step val_loss time\n100 4.1 12.5\n200 3.1 12.5\n".encode()])
+    windows = [one for one in log.records if isinstance(one, Window)]
+    assert [one.step for one in windows] == [*steps]
+    assert {one.values.get("seconds") for one in windows} == {0.25}
+    others = [one for one in log.records if not isinstance(one, Window)]
+    assert [(one.kind, one.step, one.value) for one in others] == [
+        ("validation", 100, 4.1),
+        ("validation", 200, 3.1),
+    ]
+
+
 def test_the_line_that_is_being_written_counts_once_it_is_whole() -> None:
     reader = LogReader(all_formats())
     reader.feed(b"step 1 loss 4.5\nstep 2 lo")

@@ -72,7 +72,8 @@ class LogReader:
         """Read the next block; the line that is cut off at its end waits for its rest."""
         if len(self._start) < _START:
             self._start += block[:_START]
-            if not self._is_chosen and HEAD.search(block[:_START]):
+            whole = self._start.rfind(b"\n") + 1
+            if not self._is_chosen and HEAD.search(self._start, 0, whole):
                 self._finder.hints = [b""]  # rows of a table have no names
         for raw in self._finder.lines(block):
             if self._fast and (window := self._fast.read_raw(raw)):

@@ -293,6 +293,8 @@ class General:
             self._above.pop(rank, None)
             return
         values = _values(found.values, texts)
+        if "loss" in validation and "loss" not in values:
+            values.pop("line_seconds", None)  # how long the validation took
         is_step = found.is_timed or "loss" in values or "line_seconds" in values
         if is_step or not line[numbers[-1].end :].strip(_BEHIND_HEAD):
             self._above[rank] = number, 0
