@@ -54,6 +54,11 @@ def test_a_length_in_args_stays(framework: str, name: str) -> None:
     assert "15259" not in found
 
 
+def test_a_file_of_arguments_may_have_the_length() -> None:
+    args = {"config": "sft.yaml"}
+    assert "--max_steps" not in words("huggingface", args=args, training={"samples": 1e6})
+
+
 def test_nothing_is_passed_on_where_a_sample_has_an_unknown_length() -> None:
     assert "--max_steps" not in words("huggingface", model=None, training={"tokens": 1e9})
 

@@ -209,7 +209,7 @@ class ModelKeys:
         Key(
             "how long the training is, by one of the keys below: for [foresight](foresight.md), "
             "and as the argument of both Megatrons (`train-iters`), fairseq (`max-update`) and "
-            "huggingface (`max_steps`) where `args` have none",
+            "huggingface (`max_steps`) where `args` have none, and no `config`",
             "{tokens: 300e9}",
             schedules=False,
             default_is="what the arguments say (`train-iters`, `max_steps`)",
