@@ -72,10 +72,7 @@ def import_(
             show_problems(proof.problems)
     if as_json:
         print_json([_data(*one) for one in results])
-    complete = [
-        proof.is_same and not imported.missing_without(proof.derived)
-        for _, imported, proof in results
-    ]
+    complete = [proof.is_same and not proof.missing for _, _, proof in results]
     return 0 if all(complete) else 1
 
 
@@ -111,8 +108,7 @@ def _write(target: pathlib.Path, text: str, force: bool) -> None:
 
 def _report(script: str, imported: Imported, proof: Proof, cluster: str | None) -> Iterator[str]:
     name = "standard input" if script == "-" else script
-    missing = imported.missing_without(proof.derived)
-    for line in missing:
+    for line in proof.missing:
         place = f"{name}:{line.number}" if line.number else name
         yield f"{styled(place, bold=True)} not carried over: {line.what} ({line.why})"
     for path, why in proof.derived.items():
@@ -128,8 +124,8 @@ def _report(script: str, imported: Imported, proof: Proof, cluster: str | None) 
     elif proof.is_same:
         words, variables = counted(proof.words, "word"), counted(proof.variables, "variable")
         yield styled(f"the same {words}, the same {variables}", fg="green")
-    if missing:
-        numbers = sorted({line.number for line in missing} - {0})
+    if proof.missing:
+        numbers = sorted({line.number for line in proof.missing} - {0})
         if numbers:
             yield f"not carried over: lines {', '.join(map(str, numbers))}"
     sys.stdout.flush()
@@ -144,7 +140,7 @@ def _data(script: str, imported: Imported, proof: Proof) -> dict[str, object]:
         "words": proof.words,
         "variables": proof.variables,
         "differences": list(proof.differences),
-        "not_carried_over": [one._asdict() for one in imported.missing_without(proof.derived)],
+        "not_carried_over": [one._asdict() for one in proof.missing],
         "not_needed": dict(proof.derived),
         "assumed": list(imported.assumed),
         "problems": [problem_data(one) for one in proof.problems],

@@ -53,6 +53,17 @@ def _of_line(line: str, number: int) -> Iterator[Directive]:
         yield Directive(name, value, number)
 
 
+def is_read(directive: Directive) -> bool:
+    """Whether the value is one that `size_of` understands, if it reads the option."""
+    if directive.name in ("ntasks", "ntasks-per-node", "cpus-per-task"):
+        return directive.value.isdecimal()
+    if directive.name == "nodes":
+        return bool(re.fullmatch(r"\d+(-\d+)?", directive.value))
+    if directive.name in ("gpus-per-node", "gpus", "gpus-per-task"):
+        return _count(directive.value) is not None
+    return True
+
+
 class Size(NamedTuple):
     """Nodes, and tasks and GPUs of each node; None where the script does not say it."""
 

@@ -48,6 +48,7 @@ class Marks:
     """The stand-ins of one run; `is_second` chooses the set."""
 
     def __init__(self, is_second: bool = False) -> None:
+        self.is_second = is_second
         self._set = _SECOND if is_second else _FIRST
         self._texts: dict[str, Mark] = {}  # without leading slashes
         self._values: dict[Mark, str] = {}
@@ -65,9 +66,12 @@ class Marks:
         return self._add(mark, self._letters(), self._slashes)
 
     def number(self, mark: Mark) -> str:
-        """A stand-in that scripts can calculate with."""
-        start, step = ((720394101, 100913), (51960717, 3011))[self._set]
-        return self._add(mark, str(start + step * len(self._texts)))
+        """A stand-in that scripts can calculate with.
+
+        The two of a mark differ by a prime number, so they have no remainder in common.
+        """
+        number = 720394101 + 100913 * len(self._texts)
+        return self._add(mark, str(number - 668433401 * self._set))
 
     def values(self) -> Mapping[str, str]:
         """The value of each variable."""

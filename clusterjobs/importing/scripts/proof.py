@@ -12,7 +12,7 @@ from typing import NamedTuple
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.importing.scripts.marks import UNKNOWN
 from clusterjobs.importing.scripts.record import words_of
-from clusterjobs.importing.scripts.spec import Imported
+from clusterjobs.importing.scripts.spec import Imported, Line
 from clusterjobs.runs.load import load
 from clusterjobs.sections.plan import Plan
 from clusterjobs.spec.known_references import NODE_RANK
@@ -26,6 +26,7 @@ _OURS = ("env", "sbatch", "setup", "prefix", "logs", "workdir")
 class Proof(NamedTuple):
     """What the spec launches. `text`: the spec; `derived`: keys that every job sets itself -> why.
 
+    `missing`: what was not carried over.
     `problems`: why it does not render; then nothing was compared. `differences`: in the words.
     `words`, `variables`: how many are equal.
     """
@@ -36,6 +37,7 @@ class Proof(NamedTuple):
     differences: tuple[str, ...]
     words: int
     variables: int
+    missing: tuple[Line, ...]
 
     @property
     def is_same(self) -> bool:
@@ -45,31 +47,41 @@ class Proof(NamedTuple):
 def prove(imported: Imported, folder: pathlib.Path, cluster: str | None, written_to: str) -> Proof:
     """Render the spec as it would be in `folder`, and compare. Problems name `written_to`.
 
-    A key that the job sets itself (`MASTER_ADDR`) is left out, with the reason that `render` gives.
+    A key that is refused is left out, with the reason that `render` gives: the job sets it itself
+    (`MASTER_ADDR`), or it is missing.
     `cluster`: None if none was named; then a cluster of the script's size takes its place.
     """
-    derived: dict[str, str] = {}
+    left_out: dict[str, str] = {}
     for _ in range(_ROUNDS):
-        text = imported.text(derived)
+        text = imported.text(left_out)
+        derived = {path: why for path, why in left_out.items() if _is_derived(path, why)}
+        missing = tuple(imported.missing_without(left_out, derived))
         try:
             plan = _plan(text, imported, folder, cluster)
         except InputError as error:
             refused = {
-                one.path: one.what
+                one.path: ": ".join(filter(None, (one.what, one.hint.partition(";")[0])))
                 for one in error.problems
                 if not one.warning and re.match(r"(env|sbatch|srun)\.", one.path)
             }
-            if not refused.keys() - derived.keys():
+            if not refused.keys() - left_out.keys():
                 problems = tuple(
                     one._replace(where=one.where and one.where._replace(file=written_to))
                     for one in error.problems
                     if not one.warning
                 )
-                return Proof(text, derived, problems, (), 0, 0)
-            derived |= refused
+                return Proof(text, derived, problems, (), 0, 0, missing)
+            left_out |= refused
         else:
-            return _compared(imported, text, derived, plan)
+            differences, words, variables = _compared(imported, left_out, plan)
+            return Proof(text, derived, (), tuple(differences), words, variables, missing)
     raise AssertionError("each round leaves out at least one key")
+
+
+def _is_derived(path: str, why: str) -> bool:
+    """Whether the job sets a refused key itself; else the script's value is lost."""
+    by_the_job = re.search(r" follows from |is reserved(?!.*(?:uses it|reads it))", why)
+    return bool(by_the_job) and path not in ("env.LD_PRELOAD", "env.CUDA_VISIBLE_DEVICES")
 
 
 def _plan(text: str, imported: Imported, folder: pathlib.Path, cluster: str | None) -> Plan:
@@ -98,10 +110,13 @@ def _description(imported: Imported, text: str) -> str:
     )
 
 
-def _compared(imported: Imported, text: str, derived: Mapping[str, str], plan: Plan) -> Proof:
-    """Compare the job with the second run of the script, of which the spec has nothing.
+def _compared(
+    imported: Imported, left_out: Mapping[str, str], plan: Plan
+) -> tuple[list[str], int, int]:
+    """The differences, and how many words and variables are equal.
 
-    The references of the job have the values that the script has seen in that run.
+    The job is compared with the second run of the script, of which the spec has nothing. The
+    references of the job have the values that the script has seen in that run.
     """
     script = imported.second or imported
     values = script.marks.values()
@@ -119,7 +134,7 @@ def _compared(imported: Imported, text: str, derived: Mapping[str, str], plan: P
     ours = {name: _value(value, values) for name, value in values_of.items()}
     same = 0
     for name, value in script.variables.items():
-        if f"env.{name}" in derived:
+        if f"env.{name}" in left_out:
             continue
         if name not in ours:
             differences.append(f"the variable {name} is not set: {script.marks.shown(value)}")
@@ -129,7 +144,7 @@ def _compared(imported: Imported, text: str, derived: Mapping[str, str], plan: P
             differences.append(f"the variable {name}: {script.marks.shown(ours[name])}")
         else:
             same += 1
-    return Proof(text, derived, (), tuple(differences), len(found), same)
+    return differences, len(found), same
 
 
 def _value(value: Value, values: Mapping[str, str]) -> str:

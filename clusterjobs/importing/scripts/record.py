@@ -52,6 +52,9 @@ _CHANGES = re.compile(
     r"\$\{?(RANDOM|SRANDOM|SECONDS|U?ID|EUID|PPID|BASHPID|EPOCHSECONDS|EPOCHREALTIME)\b\}?|\$\$(?!\w)"
 )
 _ELEMENT = re.compile(r"\$\{(\w+\[(?:[^\[\]{}@*]|\$\{\w+\})+\])\}")
+# `$1`, but not in single quotes, where it may be of awk.
+_ARGUMENT = re.compile(r"'[^'\n]*'|(?<!\\)\$(?:\{([1-9])\}|([1-9])(?!\d))")
+_WIDTH = re.compile(r"(%[-0]?)(\d+[dis])")
 _CHANGING = "CLUSTERJOBS_CHANGING_"
 # Of bashkit itself; a script that changes them changes nothing here.
 _OF_THE_SHELL = frozenset(("PWD", "OLDPWD", "SHLVL", "_", _LINE, "HOSTNAME", "SHELL"))
@@ -107,6 +110,11 @@ class Recording:
     ) -> None:
         self._size, self._marks, self._in_step = size_of(options), marks, in_step
         text = _CHANGES.sub(lambda one: f"${{{_CHANGING}{one[1] or 'PID'}}}", text)
+        text = _ARGUMENT.sub(self._or_argument, text)
+        if marks.is_second:  # what printf pads differs, too
+            text = re.sub(
+                r"(?m)^.*\bprintf .*$", lambda line: _WIDTH.sub(r"\g<1>2\2", line[0]), text
+            )
         self._text = _ELEMENT.sub(self._or_unknown, text)
         self._home = re.sub("/+", "/", marks.path(_SUBMITTED_FROM))
         self._start = posixpath.join(self._home, folder)
@@ -129,6 +137,14 @@ class Recording:
         """An element of an array: which one is known only if its index is."""
         mark = Mark("", f"the element {element[1]} of an array")
         return f"${{{element[1]}-{self._marks.text(mark)}}}"
+
+    def _or_argument(self, found: re.Match[str]) -> str:
+        """An argument of the script, if no function or `set` gives it."""
+        number = found[1] or found[2]
+        if not number:
+            return found[0]
+        mark = Mark("", f"${number}: an argument of the script")
+        return f"${{{number}-{self._marks.text(mark)}}}"
 
     def all(self) -> Recorded:
         """What the script calls. Raises InputError if bash cannot read it."""

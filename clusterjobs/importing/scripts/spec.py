@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from clusterjobs.importing.scripts.directives import Size, read_directives, size_of
+from clusterjobs.importing.scripts.directives import Size, is_read, read_directives, size_of
 from clusterjobs.importing.scripts.launch import (
     Launch,
     launches,
@@ -55,6 +55,10 @@ _DERIVED_SRUN = names_in(
 _WRITES = re.compile(
     r"\s*(?:cat|echo|printf|sed|envsubst|jq|yq|awk)\b[^#]*?[^0-9&#>]>{1,2}\s*\"?([^\s\"|;>]+)"
 )
+_CHOOSES = re.compile(r"\$\(\((?:[^()]|\([^()]*\))*?(?:[?]|[<>](?![<>])|[!=]=|&&|\|\|)")
+_TRAP = re.compile(
+    r"^\s*trap\s+(?:--\s+)?(?:'[^']*'|\"(?:[^\"\\]|\\.)*\"|[\w./-]{2,})\s+([A-Z0-9][A-Z0-9+ ]*)"
+)
 _PRINTS = names_in(
     "nvidia-smi hostname scontrol ip which lscpu ibstat fi_info squeue sinfo printenv "
     "uname nvcc ldd clear getent dig"
@@ -95,13 +99,21 @@ class Imported(NamedTuple):
     size: Size
     unknown_variables: Mapping[str, tuple[Line, ...]]
     marks: Marks
+    script: str
     second: Imported | None = None
 
-    def missing_without(self, dropped: Mapping[str, str]) -> list[Line]:
-        """What was not carried over, if the keys of `dropped` are left out."""
+    def missing_without(
+        self, left_out: Mapping[str, str], derived: Mapping[str, str]
+    ) -> list[Line]:
+        """What was not carried over, if keys are left out; the job sets those of `derived`."""
         found = [*self.missing]
         for name, lines in self.unknown_variables.items():
-            found += lines if f"env.{name}" not in dropped else ()
+            found += lines if f"env.{name}" not in left_out else ()
+        for path, why in left_out.items():
+            if path not in derived:
+                key, _, name = path.partition(".")
+                place = rf"\b{name}=" if key == "env" else rf"--{name}\b"
+                found.append(Line(_line_with(place, self.script), path, why))
         return sorted(dict.fromkeys(found))
 
     def text(self, dropped: Mapping[str, str]) -> str:
@@ -110,6 +122,8 @@ class Imported(NamedTuple):
         for entry in self.entries:
             if entry.key not in dropped:
                 lines += _lines_of(entry, dropped)
+        if secrets := [path[4:] for path, why in dropped.items() if " of a secret" in why]:
+            lines.append(f"secrets: [{', '.join(secrets)}]")
         return "\n".join(lines) + "\n"
 
 
@@ -161,7 +175,9 @@ def _without_unknown(first: Imported, second: Imported, text: str) -> Imported:
 def _line_with(pattern: str, text: str) -> int:
     """The first line of code in which the pattern is; 0 without one."""
     lines = enumerate(text.splitlines(), 1)
-    found = (n for n, line in lines if not line.startswith("#") and re.search(pattern, line))
+    found = (
+        n for n, line in lines if not re.match(r"#(?!SBATCH)", line) and re.search(pattern, line)
+    )
     return next(found, 0)
 
 
@@ -201,6 +217,8 @@ class _Import:
             f"{name} is not in sbatch's environment: line {line} has its default"
             for name, line in optional_names(self._text)
         ]
+        if re.search(r"(?m)^[^#\n]*\$[@*]", self._text):
+            self._assumed.append("sbatch gives the script no arguments")
         launch = self._inner(found[-1]) if found else None
         for other in found[:-1]:
             why = "another launch: one job has one; write a spec for each, with needs"
@@ -214,6 +232,7 @@ class _Import:
         variables = self._variables(launch)
         self._software(recorded, launch)
         self._written_files()
+        self._unread_lines()
         self._steps(recorded, launch, [one.call for one in found])
         self._further_options()
         return self._result(self._words or tuple(program_words(launch)), variables)
@@ -228,6 +247,7 @@ class _Import:
             self._size,
             self._unknown_variables,
             self._marks,
+            self._text,
         )
 
     def _add(self, key: str, value: str, comment: str = "") -> None:
@@ -428,7 +448,7 @@ class _Import:
 
     def _line_of(self, what: str) -> int:
         """The first line with a name that `what` has; 0 without one."""
-        names = re.findall(r"[A-Z_]{3,}|(?<=that )\S+|(?<=of )\S+|(?<=element )\S+", what)
+        names = re.findall(r"[A-Z_]{3,}|^\$\d|(?<=that )\S+|(?<=of )\S+|(?<=element )\S+", what)
         return _line_with("|".join(map(re.escape, names)), self._text) if names else 0
 
     def _in_bash(self, word: str) -> str:
@@ -497,7 +517,7 @@ class _Import:
             folder, _, end = path.rpartition("/bin/activate")
             if folder and not end:
                 lines.append(f"  venv: {_value(self._reference(folder))}")
-            elif not path.endswith(("conda.sh", "modules.sh", "bashrc", ".profile")):
+            else:
                 sources.append(self._reference(path))
         if sources:
             lines.append(f"  source: [{', '.join(map(_value, sources))}]")
@@ -573,7 +593,22 @@ class _Import:
                 why = "the script writes it: keep it beside the spec, or write it in a step"
                 self._missing.append(Line(number, what, why))
 
+    def _unread_lines(self) -> None:
+        """Handlers of signals, but those at the end of the script; choices in arithmetic."""
+        for number, line in enumerate(self._text.splitlines(), 1):
+            found = _TRAP.search(line)
+            if found and not {"EXIT", "0"} >= {*found[1].split()}:
+                why = "a handler of a signal: clusterjobs has restarts, and their signal"
+                self._missing.append(Line(number, line.strip()[:80], why))
+            if _CHOOSES.search(line) and not line.lstrip().startswith("#"):
+                why = "a choice in arithmetic, which may depend on what is not known"
+                self._missing.append(Line(number, line.strip()[:80], why))
+
     def _further_options(self) -> None:
+        for one in self._directives:
+            if not is_read(one):
+                what, why = f"--{one.name}={one.value}", "no value of this option"
+                self._missing.append(Line(one.line, what, why))
         further = [one for one in self._directives if one.name not in _DERIVED_DIRECTIVES]
         further = [one for one in further if one.name != "cpus-per-task"]
         if any(one.name == "array" for one in further):

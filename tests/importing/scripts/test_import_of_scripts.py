@@ -198,6 +198,11 @@ UNKNOWN = [
     "${HOME##*/}",
     "${#MODEL}",
     "${SLURM_JOB_NODELIST%%,*}",
+    "$1",
+    "${2}",
+    "$(printf %04d $SLURM_ARRAY_TASK_ID)",
+    "$((SLURM_JOB_ID % 2))",
+    "$((SLURM_JOB_ID % 12))",
 ]
 
 
@@ -332,6 +337,51 @@ def test_a_variable_that_each_job_sets_itself_may_be_unknown(
     assert found["not_needed"]["env.RANK"]
     (missing,) = _import(tmp_path, capsys, head + step % "OWN=$SLURM_PROCID")["not_carried_over"]
     assert missing["what"].startswith("$SLURM_PROCID")
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("export WANDB_API_KEY=0123456789abcdef0123456789abcdef01234567", "env.WANDB_API_KEY"),
+        ("export LD_PRELOAD=/opt/libfast.so", "env.LD_PRELOAD"),
+        ("export SLURM_CPU_BIND=none", "env.SLURM_CPU_BIND"),
+        ("#SBATCH --gpu-per-node=8", "sbatch.gpu-per-node"),
+        ("#SBATCH --nodes=two", "--nodes=two"),
+        ("#SBATCH --ntasks=all", "--ntasks=all"),
+        ("#SBATCH --gpus-per-node=some", "--gpus-per-node=some"),
+        ("trap 'scontrol requeue $SLURM_JOB_ID' USR1", "trap 'scontrol"),
+        ("export attempt=3", "env.attempt"),
+        ("export CUDA_VISIBLE_DEVICES=0,1", "env.CUDA_VISIBLE_DEVICES"),
+        ("N=$((SLURM_JOB_ID > 3 ? 1 : 2))", "N=$((SLURM_JOB_ID > 3"),
+        ("trap again SIGTERM SIGUSR1", "trap again"),
+    ],
+)
+def test_what_the_job_needs_is_never_left_out_in_silence(
+    line: str, what: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = f"{HEAD}{line}\nsrun python train.py\n"
+    found = _import(tmp_path, capsys, script)
+    (missing,) = found["not_carried_over"]
+    assert missing["what"].startswith(what)
+    assert script.splitlines()[missing["number"] - 1] == line
+    assert not found["not_needed"]
+    assert ("secrets: [WANDB_API_KEY]" in found["spec"]) == ("WANDB" in line)
+
+
+def test_a_trap_of_the_end_is_a_step(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = _import(tmp_path, capsys, f"{HEAD}trap 'rsync a b' EXIT\nsrun python train.py\n")
+    assert not found["not_carried_over"]
+    assert "after:\n  - {command: [rsync, a, b]}" in found["spec"]
+
+
+def test_sourced_files_stay(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = ["/opt/conda/etc/profile.d/conda.sh", "/etc/profile.d/modules.sh", "/opt/env.sh"]
+    body = "".join(f"source {one}\n" for one in files) + "conda activate torch\n"
+    found = _import(tmp_path, capsys, f"{HEAD}{body}srun python train.py\n")
+    assert yaml.safe_load(found["spec"])["software"] == {"source": files, "conda": "torch"}
+    assert found["same"]
 
 
 def test_a_problem_names_the_file_that_is_written(
