@@ -290,6 +290,8 @@ class _Reader:
             words = [*first, *words[1:]]
         while words and words[0] in ("command", "builtin", "-p", "--"):
             words = words[1:]
+        if words == [None] and only[0].get("Param", {}).get("Value") in self.known:  # `$before`
+            self.restored()
         if not words or words[0] is None:
             return
         name, rest = words[0], words[1:]
@@ -380,7 +382,7 @@ class _Reader:
             self.state[name] = self.change(call, "strict-mode", what, hint)
 
     def restored(self) -> None:
-        """Options, by what only the job knows: `set "-$before"`, `eval "$before"`."""
+        """Options, by what only the job knows: `set "-$before"`, `eval "$before"`, `$before`."""
         kept = {key: one for key, one in self.state.items() if key in ("IFS", "folder")}
         self.state = {**dict.fromkeys(self.state), **kept}
 
