@@ -117,6 +117,7 @@ NO_CHANGES = r"""
     declare -A map=([a]=1)
     old=$(shopt -po nounset); set +u; . x; eval "$old"
     old=$(set +o); set +u; . x; eval "$old"
+    old=$(shopt -po nounset); set +u; . x; $old
     case $x in esac
     """
 
@@ -138,7 +139,9 @@ def test_what_is_undone_or_stays_in_a_subshell_is_no_change(code: str) -> None:
     assert state_changes(f"{code}\n") == ()
 
 
-@pytest.mark.parametrize("code", ['eval "$(program)"', 'cd /tmp; eval "$old"'])
+@pytest.mark.parametrize(
+    "code", ['eval "$(program)"', 'cd /tmp; eval "$old"', "$program", "x=1; $x"]
+)
 def test_code_that_only_the_job_knows_restores_options_of_a_variable_alone(code: str) -> None:
     assert state_changes(f"set +e; {code}\n") != ()
 
