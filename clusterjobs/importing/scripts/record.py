@@ -39,13 +39,16 @@ _PER_RANK = "it differs in each rank"
 # What the interpreter itself does: builtins of bash, and programs that only read and print text.
 _OF_BASH = names_in(
     "[ [[ : . alias basename bash break builtin cd command continue "
-    "declare dirname echo eval exec exit export expr false getopts "
+    "declare dirname echo eval exec exit export false getopts "
     "jobs kill let local mapfile popd printf pushd pwd read readarray readonly "
     "return set sh shift shopt sleep source test trap "
-    "true type typeset ulimit umask unalias unset wait xargs seq"
+    "true type typeset ulimit umask unalias unset wait xargs"
 )
 # They read and print text: what they print is known if they read only what the script gives them.
 _FILTERS = names_in("awk cat cut egrep fgrep grep head rev sed sort tac tail tr uniq wc")
+_CALCULATE = ("expr", "seq")
+# Lines of which the script has one for each node or GPU; of the others the number is not known.
+_LISTED = re.compile(r"^$|the address of node|nvidia-smi")
 _KNOWN = ("HOME", "SCRATCH", "WORK", "TMPDIR")
 # Variables of bash that are another value in each run.
 _CHANGES = re.compile(
@@ -153,7 +156,7 @@ class Recording:
         except _bashkit().BashError as broken:
             raise one_problem(f"bash cannot read the script: {broken}") from None
         called = {name for name in analysis.command_names if name}
-        self._programs |= called - {*analysis.functions} - _OF_BASH - _FILTERS
+        self._programs |= called - {*analysis.functions} - _OF_BASH - _FILTERS - {*_CALCULATE}
         for _ in range(_RUNS):
             error = self._once()
             if not self._add_missing(error):
@@ -215,7 +218,7 @@ class Recording:
             env=self._environment,
             custom_builtins={
                 **{name: self._stand_in for name in self._programs if "/" not in name},
-                **dict.fromkeys(_FILTERS, self._filter),
+                **dict.fromkeys((*_FILTERS, *_CALCULATE), self._filter),
                 **dict.fromkeys(("date", "find", "id", "ls", "whoami"), self._stand_in),
                 "tee": lambda context: context.stdin or "",
                 "clusterjobs_program": self._by_path,
@@ -302,11 +305,15 @@ class Recording:
         """A program on its input; what it prints is unknown if it wants a file or counts."""
         line = self._line(context)
         unknown = Mark("", f"a value that {context.name} computes", 0 if self._in_step else line)
-        given = context.stdin
+        words = shlex.join([context.name, *context.argv])
+        calculates = context.name in _CALCULATE
+        given = "" if calculates else context.stdin
         if given is not None:
-            words = shlex.join([context.name, *context.argv])
             done = _IN_A_THREAD.submit(_filtered, words, given).result()
-            lost = self._marks.found_in(given) and not self._marks.found_in(done.stdout)
+            marks = self._marks.found_in(words if calculates else given)
+            if words == "wc -l":
+                marks = [one for one in marks if not _LISTED.search(one.unknown)]
+            lost = marks and not self._marks.found_in(done.stdout)
             if not done.stderr and not lost:
                 return _bashkit().BuiltinResult(done.stdout, exit_code=done.exit_code)
         self._filtered.add(line)

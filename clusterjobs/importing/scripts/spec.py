@@ -154,13 +154,19 @@ def import_script(text: str, files: Mapping[str, str], cluster: str, name: str) 
 def _without_unknown(first: Imported, second: Imported, text: str) -> Imported:
     """The first spec; where the second has something else, the value is unknown."""
     missing = list(first.missing)
+    if first.words and not second.words:
+        missing.append(Line(0, "the launch", _DEPENDS))
+        return first._replace(missing=tuple(missing), second=second)
     entries = []
     others = {one.key: one.value.split("\n") for one in second.entries}
     for entry in first.entries:
         lines = entry.value.split("\n")
         other = others.pop(entry.key, [])
+        if len(lines) != len(other):
+            missing.append(Line(0, entry.key, _DEPENDS))
+            lines, other = [entry.value], [entry.value]
         for number, line in enumerate(lines):
-            if other[number : number + 1] != [line]:
+            if other[number] != line:
                 name = line.strip().partition(":")[0].strip('"')
                 is_named = ":" in line and not line.lstrip().startswith("-")
                 what = f"{entry.key}.{name}" if is_named else entry.key
@@ -381,6 +387,10 @@ class _Import:
         written = options.get("nproc-per-node", options.get("num_gpus", ""))
         if launch.launcher:
             ranks = int(written) if written.isdecimal() else None
+            if written and ranks is None and written not in ("gpu", "auto"):
+                self._name_unknown(written)
+                what = f"{self._marks.shown(written)} ranks on each node"
+                self._missing.append(Line(launch.call.line, what, "no number of ranks"))
         else:
             own = size_of({**self._options, **launch.srun})
             ranks = own.tasks_per_node

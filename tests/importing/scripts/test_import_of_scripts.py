@@ -203,6 +203,10 @@ UNKNOWN = [
     "$(printf %04d $SLURM_ARRAY_TASK_ID)",
     "$((SLURM_JOB_ID % 2))",
     "$((SLURM_JOB_ID % 12))",
+    "$(expr $MODEL + 1)",
+    "$(expr $(nproc) / 2)",
+    "$(seq -s, 1 $(nproc))",
+    "$(nvidia-smi | wc -c)",
 ]
 
 
@@ -368,6 +372,25 @@ def test_what_the_job_needs_is_never_left_out_in_silence(
     assert ("secrets: [WANDB_API_KEY]" in found["spec"]) == ("WANDB" in line)
 
 
+def test_a_number_of_ranks_that_is_not_known_is_named(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for value, what in (("$(nproc)", "nproc"), ("$RANKS", "$RANKS ranks"), ("cpu", "cpu ranks")):
+        body = f"srun torchrun --nproc_per_node {value} train.py\n"
+        missing = _import(tmp_path, capsys, HEAD + body)["not_carried_over"]
+        assert any(what in one["what"] for one in missing)
+
+
+def test_a_launch_that_depends_on_a_calculation_is_named_and_the_spec_stays_yaml(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = "N=$(nproc)\nsrun python train.py --a 1 --n $((N / 2)) --b 2\n"
+    found = _import(tmp_path, capsys, HEAD + body)
+    assert not found["same"]
+    assert found["not_carried_over"]
+    assert yaml.safe_load(found["spec"])["script"] == "train.py"
+
+
 def test_a_trap_of_the_end_is_a_step(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -402,12 +425,13 @@ def test_values_that_follow_from_the_directives_are_numbers(
     body = (
         "srun python train.py $SLURM_NTASKS $SLURM_NPROCS $((4*SLURM_NTASKS)) $SLURM_NNODES"
         " $SLURM_NTASKS_PER_NODE $SLURM_GPUS_PER_NODE $((SLURM_CPUS_PER_TASK-2)) "
-        "$(nvidia-smi -L | wc -l)\n"
+        "$(nvidia-smi -L | wc -l) $(nvidia-smi --query-gpu=name --format=csv | wc -l) "
+        "$(scontrol show hostnames $SLURM_JOB_NODELIST | wc -l) $(expr $SLURM_NNODES + 1)\n"
     )
     found = _import(tmp_path, capsys, head + body)
     assert found["same"]
     assert not found["not_carried_over"]
-    assert yaml.safe_load(found["spec"])["args"] == [16, 16, 64, 2, 8, 8, 10, 8]
+    assert yaml.safe_load(found["spec"])["args"] == [16, 16, 64, 2, 8, 8, 10, 8, 8, 2, 3]
 
 
 def test_a_path_that_the_script_extends_keeps_what_it_was(
