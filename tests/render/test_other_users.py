@@ -334,3 +334,12 @@ def test_a_group_with_a_name_is_trusted_by_its_name_or_number(place: Place, trus
         run = place.run(text_of(place, trust=words), stand_ins=stand_ins, **identity(OWNER, TEAM))
         assert run.code == code, run.log
     assert "group CORP\\ml team may exchange what is in it" in run.log
+
+
+@pytest.mark.parametrize("tool", ["ls", "find"])
+def test_a_folder_that_cannot_be_examined_is_not_used(place: Place, tool: str) -> None:
+    """Such as with a TIME_STYLE that this ls does not know."""
+    place.logs(0o777)
+    run = place.run(text_of(place, "touch ran"), stand_ins={tool: "exit 2"})
+    assert (run.code, run.records) == (1, [])
+    assert REFUSED in run.log

@@ -1485,11 +1485,11 @@ latest_checkpoint() { # FOLDER [MARKER]: prints the path of its newest checkpoin
 # ======== a-trusted-group
 make_safe_folder() { # FOLDER [closed]: only root, you and `trust` can exchange it or, if closed, add checkpoints, which may run code
   mkdir -p -- "$1" || fail "cannot make $1"
-  local me own rest=$1/ here='' part link; me=$(id -un 2>&-) || true; own=$(id -gn 2>&-) || true # a group that has only you
+  local me own rest=$1/ here='' part line link; me=$(id -un 2>&-) || true; own=$(id -gn 2>&-) || true # a group that has only you
   { getent group "$own" || true; timeout 9 getent passwd || true; } | me=$me own=$own awk -F: -v id="$(id -g)" '{ me = ENVIRON["me"] }
     ENVIRON["own"] != me || NF == 4 && $4 != "" && $4 != me || NF == 7 && $4 == id && $1 != me { exit 1 }' || own=''
   while [[ -n $rest ]]; do part=${here%/}/${rest%%/*} rest=${rest#*/} # each folder and link on the way
-    printf '%s\t' "$(ls -ldq -- "$part")" && find "$part" -maxdepth 0 -printf '%U\t%u\t%G\t%g\n' || exit 1
+    line=$(ls -ldq -- "$part") && printf '%s\t' "$line" && find "$part" -maxdepth 0 -printf '%U\t%u\t%G\t%g\n' || exit 1
     if link=$(readlink -- "$part"); then rest=$link/$rest; [[ $link != /* ]] || here=''; else here=$part; fi
   done | trust="/ml-team/prof/" users="/$(id -u)/$(stat -c %u /usr)/ml-team/prof/" groups="/$own/$(stat -c %g /usr)/ml-team/prof/" awk -F '\t' -v closed="${2-}" '
     function is_in(list, id, name) { return index(ENVIRON[list], "/" id "/") || index(ENVIRON[list], "/" name "/") }
