@@ -90,6 +90,8 @@ class Launcher(NamedTuple):
     `programs`: programs for the nodes (clusterjobs/node/) that it needs.
     `frameworks`: frameworks that it can start, in addition to those that list it.
     `argument_check`: as that of a framework, for the launcher's own options.
+    `program_options`: options of its program that a script should not get, with underscores: the
+    size that each follows from, such as `nodes`, or the key that has it; "" where the job sets it.
     `options`: the model of its own keys in the spec. Its template prints `launch.own_options`
     where these options belong.
     `template_folder`: contains launch/<name>.sh.j2, if clusterjobs' own templates do not.
@@ -117,6 +119,7 @@ class Launcher(NamedTuple):
     template_folder: pathlib.Path | None = None
     options: type[LauncherOptions] | None = None
     argument_check: str = ""
+    program_options: Mapping[str, str] = MappingProxyType({})
 
 
 __all__ = ["LAUNCHERS", "Launcher"]

@@ -14,4 +14,16 @@ ACCELERATE = Launcher(
     shares_nodes=True,
     sets_node_rank=True,
     argument_check="check_accelerate",
+    program_options={
+        "num_processes": "world_size",
+        "num_machines": "nodes",
+        "machine_rank": "",
+        "main_process_ip": "",
+        "main_process_port": "",
+        "multi_gpu": "",
+        "deepspeed_hostfile": "",
+        "deepspeed_multinode_launcher": "",
+        "use_deepspeed": "zero: {stage: 2}",
+        "use_fsdp": "fsdp: {}",
+    },
 )

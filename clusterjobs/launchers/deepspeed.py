@@ -7,6 +7,13 @@ from __future__ import annotations
 
 from clusterjobs.launchers import RUNTIMES, SSH_PROGRAMS, Launcher
 
+_PROGRAM_OPTIONS = {
+    "num_nodes": "nodes",
+    "num_gpus": "gpus_per_node",
+    **dict.fromkeys(("node_rank", "master_addr", "master_port", "hostfile", "no_ssh"), ""),
+    **dict.fromkeys(("launcher_args", "ssh_port", "bind_cores_to_rank"), ""),
+}
+
 DEEPSPEED = Launcher(
     "deepspeed",
     "one deepspeed per node starts the node's ranks",
@@ -14,6 +21,7 @@ DEEPSPEED = Launcher(
     no_python_option="--no_python",
     sets_node_rank=True,
     takes_first_gpus=True,
+    program_options=_PROGRAM_OPTIONS,
 )
 
 _OUTSIDE = (
@@ -28,4 +36,5 @@ DEEPSPEED_PDSH = Launcher(
     takes_first_gpus=True,
     refused_runtimes=dict.fromkeys(RUNTIMES, _OUTSIDE),
     programs=SSH_PROGRAMS,
+    program_options=_PROGRAM_OPTIONS,
 )

@@ -8,9 +8,9 @@ from typing import Any
 
 from clusterjobs.errors import did_you_mean
 from clusterjobs.frameworks import FRAMEWORKS
-from clusterjobs.frameworks.arguments import argument_names
+from clusterjobs.frameworks.arguments import argument_key, argument_names, given_arguments
 from clusterjobs.frameworks.base import Program, Task, folder_on_the_node
-from clusterjobs.launchers import SSH_PROGRAMS, Launched
+from clusterjobs.launchers import LAUNCHERS, SSH_PROGRAMS, Launched
 from clusterjobs.script import shell
 from clusterjobs.script.lines import NOTHING, command_text, heading, once_per_node, option_lines
 from clusterjobs.script.shell import ShellText, TemplateName
@@ -25,7 +25,7 @@ from clusterjobs.sections.placement.node_share import port_stride
 from clusterjobs.sections.plan import Launch, Plan, SshServer
 from clusterjobs.sections.restarts import AUTO_RESUME
 from clusterjobs.spec.known_references import LATEST, NODE_RANK
-from clusterjobs.text import Value, expanding, partition, show, variable_names
+from clusterjobs.text import Text, Value, expanding, partition, show, variable_names
 
 
 def plan_program(context: Context) -> Program:
@@ -57,6 +57,7 @@ def plan(context: Context) -> Launch:
     calls_srun = launcher.calls_srun and not (launcher.over_ssh and container)
     _check_gpus(context)
     _check_ssh(context)
+    _check_program_options(context)
     for name in spec.frameworks:
         if name not in FRAMEWORKS:
             hint = did_you_mean(name, [*FRAMEWORKS])
@@ -135,6 +136,40 @@ def _check_gpus(context: Context) -> None:
             ("launcher",),
             f"{context.launcher.name} takes a node's first GPUs, and this job shares its nodes",
             "whole nodes, or a launcher that Slurm starts: srun, torchrun, mpirun",
+        )
+
+
+# In the names of all program_options: only for such arguments, the other launchers are imported.
+LIKE_AN_OPTION = re.compile(
+    "node|proc|gpu|machine|master|rdzv|rank|host|launcher|ssh|_addr|standalone|_restarts|monitor_|use_"
+)
+
+
+def _check_program_options(context: Context) -> None:
+    """Warn of options of torchrun or another launcher in `args`, which the script would get."""
+    spec, shape, own = context.spec, context.placement.shape, context.launcher
+    others = () if spec.command else context.framework.launchers  # a command may be torchrun
+    accepted = {argument_key(name) for name in spec.known_args}
+    for one in given_arguments(spec):
+        is_filled_in = any(isinstance(value, Text) for value in one.values)  # {{ job.node_rank }}
+        if one.key in accepted or is_filled_in or not LIKE_AN_OPTION.search(one.key):
+            continue
+        launchers = (own, *(LAUNCHERS[name] for name in others if name in LAUNCHERS))
+        owner = next((it for it in launchers if one.key in it.program_options), None)
+        if owner is None:
+            continue
+        origin = owner.program_options[one.key]
+        size = getattr(shape, origin, None)
+        if size is not None:
+            derived = f"of this job it is {size}, from {origin}"
+        else:
+            derived = f"in a spec it is {origin}" if origin else "the job sets it"
+        name = one.name.lstrip("-")
+        context.problem(
+            one.path,
+            f"{name} is an option of {owner.name}, and the script gets it: {derived}",
+            f"remove it; if the script has such an argument, write known_args: [{name}]",
+            warning=True,
         )
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 from plans import config_of, plan_of, problems_of, queue
 
+from clusterjobs.launchers import LAUNCHERS
+from clusterjobs.sections.launch import LIKE_AN_OPTION
+
 
 def warned(config: str | None = None, **keys: object) -> list[str]:
     return [one.path for one in plan_of(config, **keys).warnings]
@@ -158,3 +161,45 @@ def test_a_command_that_starts_ranks_is_refused_beside_several_ranks(
 def test_the_name_of_a_launcher_as_an_argument_is_none(command: object) -> None:
     keys = {"framework": "command", "script": None, "command": command}
     assert warned(ranks_per_node=8, **keys) == []
+
+
+@pytest.mark.parametrize(
+    ("args", "what"),
+    [
+        ({"nnodes": 2}, "an option of torchrun, and the script gets it: of this job it is 2, from"),
+        ({"nproc-per-node": 8}, "of this job it is 8, from ranks_per_node"),
+        (["--nproc_per_node=8"], "of this job it is 8, from ranks_per_node"),
+        ({"rdzv-backend": "c10d"}, "in a spec it is torchrun: {rdzv: {backend: c10d}}"),
+        ({"rdzv_endpoint": "node-1:29400"}, "the job sets it"),
+    ],
+)
+def test_options_of_torchrun_that_a_script_would_get_are_a_warning(args: object, what: str) -> None:
+    for launcher in ("torchrun", "srun"):
+        (warning,) = plan_of(nodes=2, launcher=launcher, args=args).warnings
+        assert what in warning.what
+        assert warning.hint.startswith("remove it; if the script has such an argument, write known")
+
+
+def test_options_of_accelerate_and_deepspeed_that_a_script_would_get_are_a_warning() -> None:
+    (warning,) = plan_of(nodes=2, framework="accelerate", args={"num_processes": 16}).warnings
+    assert "an option of accelerate, and the script gets it: of this job it is 16" in warning.what
+    keys = {"framework": "deepspeed", "batch": {"micro": 1, "global": 64}}
+    (warning,) = plan_of(nodes=2, args={"num_gpus": 8}, **keys).warnings
+    assert "an option of deepspeed, and the script gets it: of this job it is 8" in warning.what
+
+
+def test_options_of_launchers_that_are_the_programs_own_pass() -> None:
+    assert warned(args={"num_gpus": 8, "nodes": 1}) == []
+    assert (
+        warned(args={"nnodes": 1, "nproc-per-node": 8}, known_args=["nnodes", "nproc_per_node"])
+        == []
+    )
+    assert warned(args={"node_rank": "{{ job.node_rank }}"}) == []
+    keys = {"framework": "command", "script": None, "ranks_per_node": 1}
+    assert warned(args={"nnodes": 1}, command=["torchrun"], **keys) == []
+
+
+def test_the_names_of_all_options_of_launchers_are_looked_up() -> None:
+    options = {name for one in LAUNCHERS.values() for name in one.program_options}
+    assert {"nnodes", "num_processes", "num_gpus"} <= options
+    assert [name for name in options if not LIKE_AN_OPTION.search(name)] == []
