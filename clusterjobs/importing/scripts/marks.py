@@ -53,10 +53,12 @@ class Marks:
         self._texts: dict[str, Mark] = {}  # without leading slashes
         self._values: dict[Mark, str] = {}
 
-    def text(self, mark: Mark) -> str:
-        """A stand-in that is text. That of the second set has the signs at which scripts cut."""
-        is_list = self._set == _SECOND and mark.name.endswith("NODELIST")
-        return self._add(mark, self._letters() + ",Z" * is_list)
+    def text(self, mark: Mark, more: str = "") -> str:
+        """A stand-in that is text. That of the second set has the signs at which scripts cut.
+
+        `more`: the end of the second, if scripts make lists of the value.
+        """
+        return self._add(mark, self._letters() + more * self._set)
 
     def path(self, mark: Mark) -> str:
         """A stand-in that is an absolute path.

@@ -52,12 +52,12 @@ _LISTED = re.compile(r"^$|the address of node|nvidia-smi")
 _KNOWN = ("HOME", "SCRATCH", "WORK", "TMPDIR")
 # Variables of bash that are another value in each run.
 _CHANGES = re.compile(
-    r"\$\{?(RANDOM|SRANDOM|SECONDS|U?ID|EUID|PPID|BASHPID|EPOCHSECONDS|EPOCHREALTIME)\b\}?|\$\$(?!\w)"
+    r"\$\{?(RANDOM|SRANDOM|SECONDS|U?ID|EUID|PPID|BASHPID|EPOCHSECONDS|EPOCHREALTIME|HOSTNAME|BASH_VERSION|LINENO)\b\}?|\$\$(?!\w)"
 )
 _ELEMENT = re.compile(r"\$\{(\w+\[(?:[^\[\]{}@*]|\$\{\w+\})+\])\}")
 # `$1`, but not in single quotes, where it may be of awk.
-_ARGUMENT = re.compile(r"'[^'\n]*'|(?<!\\)\$(?:\{([1-9])\}|([1-9])(?!\d))")
-_WIDTH = re.compile(r"(%[-0]?)(\d+[dis])")
+_ARGUMENT = re.compile(r"'[^'\n]*'|(?<!\\)\$(?:\{([0-9])\}|([0-9])(?!\d))")
+_NUMBERED = re.compile(r"(%[-0]?)(\d*)([dis])")
 _CHANGING = "CLUSTERJOBS_CHANGING_"
 # Of bashkit itself; a script that changes them changes nothing here.
 _OF_THE_SHELL = frozenset(("PWD", "OLDPWD", "SHLVL", "_", _LINE, "HOSTNAME", "SHELL"))
@@ -116,7 +116,9 @@ class Recording:
         text = _ARGUMENT.sub(self._or_argument, text)
         if marks.is_second:  # what printf pads differs, too
             text = re.sub(
-                r"(?m)^.*\bprintf .*$", lambda line: _WIDTH.sub(r"\g<1>2\2", line[0]), text
+                r"(?m)^.*\bprintf .*$",
+                lambda line: _NUMBERED.sub(_printed_otherwise, line[0]),
+                text,
             )
         self._text = _ELEMENT.sub(self._or_unknown, text)
         self._home = re.sub("/+", "/", marks.path(_SUBMITTED_FROM))
@@ -147,6 +149,8 @@ class Recording:
         if not number:
             return found[0]
         mark = Mark("", f"${number}: an argument of the script")
+        if number == "0":
+            return self._marks.text(mark)
         return f"${{{number}-{self._marks.text(mark)}}}"
 
     def all(self) -> Recorded:
@@ -176,6 +180,7 @@ class Recording:
         code = [re.sub(r"(^|\s)#.*", "", line) for line in self._text.splitlines()]
         called = {call.line for call in self._calls} | self._filtered
         found = {n for n in called if 0 < n <= len(code) and _DECIDES.search(code[n - 1])}
+        found |= {n for n, line in enumerate(code, 1) if "$?" in line and _CONDITION.search(line)}
         calls, sourced = self._calls, self._sourced
         for line in self._once(traces=True).splitlines():
             asked = _ASKED.match(line)
@@ -374,6 +379,11 @@ if [[ "$0" == bash ]]; then clusterjobs_sourced {quoted}; else clusterjobs_progr
 """
 
 
+def _printed_otherwise(form: re.Match[str]) -> str:
+    """A form of printf that prints another text of all but numbers of one width."""
+    return f"{form[1]}2{form[2]}{form[3]}" if form[2] else "%s"
+
+
 def _with_values(arithmetic: re.Match[str]) -> str:
     """`((N > 8))` after a condition that has the values of its variables."""
     names = re.findall(r"[A-Za-z_]\w*", arithmetic[1])
@@ -427,8 +437,8 @@ def _of_slurm(text: str, options: Mapping[str, str], marks: Marks) -> dict[str, 
         "SLURM_ARRAY_JOB_ID": marks.number(Mark("SLURM_ARRAY_JOB_ID")),
         "SLURM_ARRAY_TASK_ID": marks.number(Mark("SLURM_ARRAY_TASK_ID")),
         "SLURM_NODEID": marks.number(Mark("SLURM_NODEID")),
-        "SLURM_JOB_NODELIST": marks.text(Mark("SLURM_JOB_NODELIST")),
-        "SLURM_NODELIST": marks.text(Mark("SLURM_JOB_NODELIST")),
+        "SLURM_JOB_NODELIST": marks.text(Mark("SLURM_JOB_NODELIST"), ",Z"),
+        "SLURM_NODELIST": marks.text(Mark("SLURM_JOB_NODELIST"), ",Z"),
         "SLURM_SUBMIT_DIR": marks.path(_SUBMITTED_FROM),
         **{name: marks.path(Mark(name)) for name in _KNOWN},
         "USER": marks.text(_USER),
@@ -472,6 +482,9 @@ def optional_names(text: str) -> list[tuple[str, int]]:
     )
 
 
+_IS_LIST = re.compile(
+    r"<<<\s*\"?\$\{?(\w+)|\bin\s+\$\{?(\w+)|=\(\s*\$\{?(\w+)|\becho +\"?\$\{?(\w+)\}?\"? *\|"
+)
 _STARTS_A_PATH = re.compile(r"(?<![\w/.@%+})-])\$\{?(\w+)\}?/|\b(?:cd|pushd) +\"?\$\{?(\w+)")
 
 
@@ -488,6 +501,7 @@ def _unset_names(text: str, marks: Marks) -> dict[str, str]:
         for name in re.findall(r"[A-Za-z_]\w*", inside)
     }
     used = {braced or plain for braced, sign, plain in _USED.findall(code) if not sign}
+    lists = {name for names in _IS_LIST.findall(code) for name in names}
     paths = {name for names in _STARTS_A_PATH.findall(code) for name in names}
     found = {}
     for name in sorted((used | calculated) - known):
@@ -495,9 +509,12 @@ def _unset_names(text: str, marks: Marks) -> dict[str, str]:
             continue
         if name.startswith(_CHANGING):
             what = f"${name.removeprefix(_CHANGING)}: another value in each run"
-            found[name] = marks.number(Mark("", what))
+            is_node = name == f"{_CHANGING}HOSTNAME"
+            found[name] = marks.text(FIRST_NODE) if is_node else marks.number(Mark("", what))
         elif name in calculated:
             found[name] = marks.number(Mark(name))
+        elif name in lists:
+            found[name] = marks.text(Mark(name), ",Z Z:Z")
         else:
             found[name] = (marks.path if name in paths else marks.text)(Mark(name))
     return found

@@ -321,8 +321,19 @@ class _Import:
         calls = self._recording(launch.code).all().calls
         return all(posixpath.basename(one.program) in _PRINTS for one in calls)
 
+    def _patterns(self, words: Sequence[str]) -> None:
+        """Words that bash would replace by the names of files."""
+        parts = {part for word in words for part in word.split("/") if "*" in part}
+        for number, line in enumerate(self._text.splitlines(), 1):
+            bare = re.sub(r"'[^'\n]*'|\"[^\"\n]*\"", "", line)
+            for part in sorted(parts):
+                if part in bare and not line.startswith("#"):
+                    what = f"the files of the pattern {part}"
+                    self._missing.append(Line(number, what, "only the running job knows them"))
+
     def _program(self, launch: Launch) -> None:
         words = [*program_words(launch)]
+        self._patterns(words)
         is_script = bool(words) and words[0].endswith(".py") and _is_python(launch)
         if launch.call.folder != ".":
             self._add("workdir", scalar(self._reference(launch.call.folder)))

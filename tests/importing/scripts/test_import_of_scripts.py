@@ -206,6 +206,9 @@ UNKNOWN = [
     "$(expr $MODEL + 1)",
     "$(expr $(nproc) / 2)",
     "$(seq -s, 1 $(nproc))",
+    "$(printf %d $(nproc))",
+    "$0",
+    "$BASH_VERSION",
     "$(nvidia-smi | wc -c)",
 ]
 
@@ -245,6 +248,7 @@ CONDITIONS = {
     '[ "$(nproc)" -gt 8 ]': False,
     "(( SLURM_JOB_ID % 2 ))": False,
     "N=$(nproc); (( N > 8 ))": False,
+    "python check.py; [ $? -eq 0 ]": False,
     "[[ $SIZE == small ]]": True,
     '[ "$SLURM_NNODES" -gt 1 ]': True,
     '[ -n "$HOME" ]': True,
@@ -370,6 +374,21 @@ def test_what_the_job_needs_is_never_left_out_in_silence(
     assert script.splitlines()[missing["number"] - 1] == line
     assert not found["not_needed"]
     assert ("secrets: [WANDB_API_KEY]" in found["spec"]) == ("WANDB" in line)
+
+
+def test_files_of_a_pattern_are_not_known(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for word, is_known in (("/data/*.tar", False), ("'/data/*.tar'", True), ('"$D"/*.tar', False)):
+        found = _import(tmp_path, capsys, f"{HEAD}srun python train.py --data {word}\n")
+        assert bool(found["not_carried_over"]) is not is_known
+
+
+def test_the_number_of_items_in_a_variable_is_not_known(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = 'IFS=, read -ra PARTS <<< "$LIST"\nsrun python train.py --n ${#PARTS[@]}\n'
+    assert _import(tmp_path, capsys, HEAD + body)["not_carried_over"]
 
 
 def test_a_number_of_ranks_that_is_not_known_is_named(
