@@ -34,7 +34,7 @@ class Mark(NamedTuple):
     @property
     def variable(self) -> str:
         """The variable of the node. Nothing sets one for an unknown value, so the job ends."""
-        what = re.sub(r"\W+", "_", self.unknown.partition(":")[0]).strip("_").upper()
+        what = re.sub(r"\W+", "_", self.unknown.partition(":")[0]).strip("_").upper() or "VALUE"
         return self.name or f"{UNKNOWN}_{what}" + (f"_{self.line}" if self.line else "")
 
     @property

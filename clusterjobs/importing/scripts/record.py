@@ -51,10 +51,14 @@ _CALCULATE = ("expr", "seq")
 _LISTED = re.compile(r"^$|the address of node|nvidia-smi")
 _KNOWN = ("HOME", "SCRATCH", "WORK", "TMPDIR")
 # Variables of bash that are another value in each run.
-_CHANGES = re.compile(
-    r"\$\{?(RANDOM|SRANDOM|SECONDS|U?ID|EUID|PPID|BASHPID|EPOCHSECONDS|EPOCHREALTIME|HOSTNAME|BASH_VERSION|LINENO)\b\}?|\$\$(?!\w)"
+_CHANGE_NAMES = (
+    "RANDOM SRANDOM SECONDS UID EUID PPID BASHPID EPOCHSECONDS EPOCHREALTIME HOSTNAME"
+    " BASH_VERSION LINENO"
 )
+_CHANGES = re.compile(rf"\b({'|'.join(_CHANGE_NAMES.split())})\b")
+_USES = re.compile(r"\$\{?[#!]?\w+|\(\(.*?\)\)")
 _ELEMENT = re.compile(r"\$\{(\w+\[(?:[^\[\]{}@*]|\$\{\w+\})+\])\}")
+_HAS_DEFAULT = re.compile(r"\$\{SLURM_ARRAY_TASK_ID:?[-+]")
 # `$1`, but not in single quotes, where it may be of awk.
 _ARGUMENT = re.compile(r"'[^'\n]*'|(?<!\\)\$(?:\{([0-9])\}|([0-9])(?!\d))")
 _NUMBERED = re.compile(r"(%[-0]?)(\d*)([dis])")
@@ -112,7 +116,10 @@ class Recording:
         in_step: bool = False,
     ) -> None:
         self._size, self._marks, self._in_step = size_of(options), marks, in_step
-        text = _CHANGES.sub(lambda one: f"${{{_CHANGING}{one[1] or 'PID'}}}", text)
+        text = re.sub(r"\$\$(?!\w)", "$PPID", text)
+        text = _USES.sub(lambda use: _CHANGES.sub(rf"{_CHANGING}\1", use[0]), text)
+        returned = marks.number(Mark("", "$?: what a program returns"))
+        text = re.sub(r"(?<=\w=)\$\?", returned, text)
         text = _ARGUMENT.sub(self._or_argument, text)
         if marks.is_second:  # what printf pads differs, too
             text = re.sub(
@@ -127,6 +134,8 @@ class Recording:
         self._folders: set[str] = {self._home, self._start}
         self._files = {f"{self._home}/{name}": found for name, found in files.items()}
         self._environment = {**_of_slurm(text, options, marks), **_unset_names(self._text, marks)}
+        if "array" not in options and _HAS_DEFAULT.search(text):
+            del self._environment["SLURM_ARRAY_TASK_ID"]
         if in_step and (self._size.tasks_per_node or 1) == 1:
             self._environment |= {
                 "SLURM_PROCID": marks.number(Mark("SLURM_NODEID")),
@@ -294,9 +303,7 @@ class Recording:
         if name == "srun" and _asks_for_address(arguments):
             return f"{first}\n"
         if name == "nvidia-smi" and self._size.gpus_per_node:
-            listed = {"-L", "--list-gpus"} & {*arguments}
-            shown = "GPU" if listed else self._marks.text(unknown)
-            return f"{shown}\n" * self._size.gpus_per_node
+            return f"GPU {self._marks.text(unknown)}\n" * self._size.gpus_per_node
         if name == "whoami" or (name == "id" and arguments in (["-un"], ["-u", "-n"])):
             return f"{self._marks.text(_USER)}\n"
         if name == "which" and arguments:
