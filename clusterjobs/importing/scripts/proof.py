@@ -20,7 +20,6 @@ from clusterjobs.text import Value, parts_of, show
 
 _ROUNDS = 30  # each leaves out the keys that the job sets itself
 _IS_UNKNOWN = re.compile(rf"\$\{{?{UNKNOWN}")
-_OURS = ("env", "sbatch", "setup", "prefix", "logs", "workdir")
 
 
 class Proof(NamedTuple):

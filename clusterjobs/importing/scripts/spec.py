@@ -226,6 +226,9 @@ class _Import:
         if re.search(r"(?m)^[^#\n]*\$[@*]", self._text):
             self._assumed.append("sbatch gives the script no arguments")
         launch = self._inner(found[-1]) if found else None
+        words = " ".join(found[-1].call.words) if found else ""
+        if any(mark.name == "SLURM_NODEID" for mark in self._marks.found_in(words)):
+            self._assumed.append("SLURM_NODEID is each node's number; in the batch script it is 0")
         for other in found[:-1]:
             why = "another launch: one job has one; write a spec for each, with needs"
             self._missing.append(Line(other.call.line, " ".join(other.call.words)[:80], why))
