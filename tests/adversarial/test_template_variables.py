@@ -116,8 +116,8 @@ def test_code_is_not_touched_by_references() -> None:
 
 
 def test_keys_are_literal() -> None:
-    spec = base("/fsx/t") | {"args": {"{{ name }}": "x"}}
-    assert "'--{{ name }}' x" in script_of(plan_of(spec))
+    spec = base("/fsx/t") | {"args": {"{{name}}": "x"}}
+    assert "'--{{name}}' x" in script_of(plan_of(spec))
 
 
 def test_what_a_reference_brings_is_not_read_again() -> None:

@@ -161,7 +161,7 @@ echo "aws $*" >> "$REQUESTS"
 [[ "$*" != *failing* ]] || {
   echo "An error occurred (InternalError) when calling the ListObjectsV2 operation" >&2; exit 254
 }
-echo null
+echo '{"rows": null, "next": null}'
 """
 TRIED_AGAIN = {"restarts": {"failure": 3}, "time_limit": "1-00:00:00"}
 

@@ -23,7 +23,21 @@ TOOLS = (
     "rm",
     "sleep",
 )
-TOOLS += ("chmod", "find", "id", "namei", "sort", "stat", "tail", "tee", "timeout", "tr", "true")
+TOOLS += (
+    "chmod",
+    "find",
+    "getent",
+    "id",
+    "ls",
+    "readlink",
+    "sort",
+    "stat",
+    "tail",
+    "tee",
+    "timeout",
+    "tr",
+    "true",
+)
 
 
 def python_of(version: str, file: pathlib.Path) -> pathlib.Path:

@@ -56,7 +56,7 @@ def overrides(words: list[str]) -> dict[str, str]:
 def accepted(words: list[str], known: Table) -> dict[str, str]:
     """The overrides, all of which the parser has."""
     found = overrides(words)
-    own = {"module", "config"} if "0.3" in known.program else set()
+    own = {"module", "config"} if known.version.startswith("0.3") else set()
     assert set(found) - own <= set(known.types)
     return found
 

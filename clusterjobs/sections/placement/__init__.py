@@ -264,7 +264,10 @@ _OPTIONS_OF_MEMORY = {"mem", "mem-per-cpu", "mem-per-gpu", "exclusive"}
 def _check_defaults(context: Context) -> None:
     """Warn of a time or a memory that the job gets because the spec asks for none."""
     spec, placement = context.spec, context.placement
-    queue = next(one for one in context.facts.partitions if one.name == placement.partition)
+    named = (one for one in context.facts.partitions if one.name == placement.partition)
+    queue = next(named, None)
+    if queue is None:  # its name in the cluster's config is not filled in
+        return
     if spec.time_limit is None and "time" not in spec.sbatch and queue.default_time:
         limit = slurm_time(queue.default_time)
         context.problem(
