@@ -251,10 +251,10 @@ def argument(value: Any) -> Value | bool | tuple[Value, ...]:
 
 def argument_name(value: str) -> str:
     """The name of an argument, without its dashes."""
-    if not value:
+    if not (words := value.split()):
         raise ValueError("an argument needs a name that is known before the job runs: write it out")
-    if (words := value.split()) != [value]:
-        example = f"{words[0]}: {' '.join(words[1:])}" if words[1:] else "".join(words)
+    if words != [value]:
+        example = f"{words[0]}: {' '.join(words[1:])}" if words[1:] else words[0]
         raise ValueError(f"the name of an argument has no blanks: write {example}")
     return value
 

@@ -146,8 +146,8 @@ def _may_be_refused(path: Path, data: dict[str, Any]) -> bool:
         return _has_home(value)
     if head in ("sbatch", "srun"):
         return _controls(value) or len(value.encode()) > 1024
-    if head == "args":
-        return path[-1] == ""
+    if head == "args" and isinstance(data["args"], dict):
+        return path[1].split() != [path[1]]
     return False
 
 
