@@ -13,7 +13,7 @@ from clusterjobs.admin.templates.overrides import remove_file, write_file
 from clusterjobs.errors import InputError, Problem, one_problem
 from clusterjobs.runs.load import load_first
 from clusterjobs.runs.run import Run
-from clusterjobs.runs.write import replace_file
+from clusterjobs.runs.write import write_text
 from clusterjobs.sections.render import MANIFEST
 from clusterjobs.sites.folders import (
     POLICY_FILE,
@@ -134,7 +134,7 @@ def update(results: Sequence[Result]) -> list[pathlib.Path]:
             continue
         file = one.folder / RULES
         text = read_text(file) if is_file(file) else ""
-        replace_file(file, with_rules(text, one.example, one.found))
+        write_text(file, with_rules(text, one.example, one.found))
         changed.append(file)
     return changed
 

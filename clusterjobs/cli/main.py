@@ -184,8 +184,9 @@ def report_failure(error: Exception, arguments: list[str]) -> int:
     if isinstance(error, BrokenPipeError):  # `clusterjobs plan x | head`: the reader has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
-        click.echo(f"clusterjobs: cannot write: {error.strerror}", err=True)
+    if isinstance(error, OSError) and (named := _reason(error)):
+        click.echo(f"clusterjobs: {named}", err=True)
+        _print_as_json([Problem(named)], arguments)
         return 1
     what = f"internal error, not a mistake in your input: {type(error).__name__}"
     click.echo(f"clusterjobs: {what}", err=True)
@@ -197,6 +198,17 @@ def report_failure(error: Exception, arguments: list[str]) -> int:
     else:
         click.echo(f"  what happened is in {log}: please attach it to a report", err=True)
     return 3
+
+
+def _reason(error: OSError) -> str | None:
+    """What the system refused, if it is about a file or a disk: nobody's bug, but the user's."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+        return f"cannot write: {error.strerror}"
+    if error.filename is None or error.strerror is None:
+        return None
+    from clusterjobs.console import printable
+
+    return printable(f"{os.fsdecode(error.filename)}: {error.strerror}")
 
 
 def _print_as_json(problems: Sequence[Problem], arguments: list[str]) -> None:

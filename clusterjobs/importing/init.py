@@ -16,6 +16,7 @@ from clusterjobs.errors import InputError, one_problem
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.importing.yaml_lines import scalar
 from clusterjobs.runs.load import load
+from clusterjobs.runs.write import write_text
 from clusterjobs.sites.folders import cluster_files, find_site_folders, read_text
 
 _EXAMPLES = """\b
@@ -124,10 +125,7 @@ def init(
         checkpoints if checkpoints is not None else ask("folder of checkpoints", "", None),
     )
     text = "".join(f"{line}\n" for line in _lines(answers, output))
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise one_problem(f"cannot write {output}: {error.strerror}") from None
+    write_text(output, text)
     click.echo(f"wrote {output}")
     try:
         load(output)

@@ -11,7 +11,7 @@ import click
 from clusterjobs.console import json_option, print_json, table
 from clusterjobs.errors import did_you_mean, one_problem
 from clusterjobs.resources import examples_dir
-from clusterjobs.runs.write import replace_file
+from clusterjobs.runs.write import write_text
 from clusterjobs.yaml.document import load
 
 _EXAMPLES = """\b
@@ -137,9 +137,6 @@ def _copy(files: Iterable[str], folder: pathlib.Path) -> Sequence[pathlib.Path]:
         if path.exists() and not (path.is_file() and path.read_bytes() == text.encode()):
             raise one_problem(f"{path} exists and differs", hint="choose another folder with -o")
     for path, text in texts.items():
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(path, text)
-        except OSError as error:
-            raise one_problem(f"cannot write {path}: {error.strerror}") from None
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, text)
     return [*texts]

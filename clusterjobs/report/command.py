@@ -60,10 +60,11 @@ def report(
     compared. A folder stands for the jobs in it, and - for standard input.
     """
     from clusterjobs.report.compare import rank_tables, tables_of
-    from clusterjobs.report.exports import csv_text, report_data, write_tensorboard, write_text
+    from clusterjobs.report.exports import csv_text, report_data, write_tensorboard
     from clusterjobs.report.read import Specs, progress_for, read_target
     from clusterjobs.report.targets import find_targets
     from clusterjobs.report.text import run_text, table_text, unread_text
+    from clusterjobs.runs.write import write_text
 
     logs_to_read, missing = find_targets(targets, spec)
     for note in missing:

@@ -16,7 +16,6 @@ from clusterjobs.extras import how_to_install
 from clusterjobs.report.logs.records import Quantity, Window
 from clusterjobs.report.run import LostTime, Run
 from clusterjobs.report.tables import Table, visible
-from clusterjobs.runs.write import replace_file
 
 SERIES: tuple[Quantity, ...] = (
     *("loss", "validation_loss", "learning_rate", "grad_norm", "loss_scale", "seconds"),
@@ -123,14 +122,6 @@ def _text(value: str) -> str:
 
 
 _EVENTS = "events.out.tfevents.0.clusterjobs"  # TensorBoard looks for `tfevents` in the name
-
-
-def write_text(path: pathlib.Path, text: str) -> None:
-    """Write a file completely or not at all. Raises InputError if that is not possible."""
-    try:
-        replace_file(path, text)
-    except OSError as error:
-        raise one_problem(f"cannot write {path}: {error.strerror}") from None
 
 
 def write_tensorboard(folder: pathlib.Path, runs: Sequence[Run]) -> None:

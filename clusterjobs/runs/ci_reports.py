@@ -12,7 +12,8 @@ from xml.etree import ElementTree
 import click
 
 from clusterjobs.console import format_problem
-from clusterjobs.errors import Problem, one_problem
+from clusterjobs.errors import Problem
+from clusterjobs.runs.write import write_text
 from clusterjobs.version import __version__
 
 _file = click.Path(path_type=pathlib.Path, dir_okay=False)
@@ -39,11 +40,8 @@ def write_reports(
     """Write the reports that are asked for. Raises InputError."""
     cases = list(cases) if junit or sarif else []
     for path, text in ((junit, junit_report), (sarif, sarif_report)):
-        try:
-            if path:
-                path.write_text(text(cases), encoding="utf-8", errors="backslashreplace")
-        except OSError as error:
-            raise one_problem(f"cannot write {path}: {error.strerror}") from None
+        if path:
+            write_text(path, text(cases).encode(errors="backslashreplace").decode())
 
 
 def junit_report(cases: Iterable[Case]) -> str:

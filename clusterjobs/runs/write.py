@@ -115,6 +115,14 @@ def _read(path: pathlib.Path) -> bytes | None:
         raise one_problem(f"cannot read {path}: {error.strerror}") from None
 
 
+def write_text(path: pathlib.Path, text: str) -> None:
+    """Write a file completely or not at all. Raises InputError if that is not possible."""
+    try:
+        replace_file(path, text)
+    except OSError as error:
+        raise one_problem(f"cannot write {path}: {error.strerror}") from None
+
+
 def replace_file(path: pathlib.Path, text: str) -> None:
     """Replace a file atomically: a reader sees the old file or the new one.
 

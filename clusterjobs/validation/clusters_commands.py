@@ -27,6 +27,7 @@ from clusterjobs.runs.clusters import (
     find_config_file,
     read_cluster_file,
 )
+from clusterjobs.runs.write import write_text
 from clusterjobs.sites.folders import read_text
 from clusterjobs.validation import optional_deps
 from clusterjobs.validation.command import checked_release
@@ -296,7 +297,7 @@ def upgrade(file: pathlib.Path, release: str | None, write: bool, as_json: bool)
         )
     result = upgraded(before, str(file), release or CURRENT)
     if write and result.text != before:
-        file.write_bytes(result.text.encode())
+        write_text(file, result.text)
     if as_json:
         print_json(
             {

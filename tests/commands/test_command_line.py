@@ -242,3 +242,37 @@ def test_a_plan_needs_no_site_and_does_not_ask_for_one(
     wrong = clusterjobs("plan", spec, "--set", "nodes=1000")
     assert wrong.code == 1
     assert "is not given" not in wrong.err
+
+
+@pytest.mark.parametrize("target", ["a" * 300, "spec.yaml/new", "/proc/new"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("import", "job.sbatch", "-o"),
+        (
+            "init",
+            "--yes",
+            "--framework",
+            "torchrun",
+            "--script",
+            "t.py",
+            "--cluster",
+            "small",
+            "-o",
+        ),
+        ("render", "spec.yaml", "-o"),
+        ("examples", "tiny-gpt", "-o"),
+        ("validate",),
+        ("status",),
+        ("report",),
+        ("clusters", "show"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_file_that_the_system_refuses_is_no_failure_of_ours(
+    command: tuple[str, ...], target: str, spec: pathlib.Path, clusterjobs: Callable[..., object]
+) -> None:
+    pathlib.Path("job.sbatch").write_text("#!/bin/bash\n#SBATCH -N2\nsrun ./train\n")
+    outcome = clusterjobs(*command, target)
+    assert outcome.code == 1, outcome.err
+    assert target[:20] in outcome.err or "spec.yaml: File exists" in outcome.err

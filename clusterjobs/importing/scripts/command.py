@@ -13,6 +13,7 @@ from clusterjobs.console import completed_by, print_json, problem_data, show_pro
 from clusterjobs.errors import counted, one_problem
 from clusterjobs.importing.scripts.proof import Proof, prove
 from clusterjobs.importing.scripts.spec import Imported, import_script
+from clusterjobs.runs.write import write_text
 from clusterjobs.sites.folders import read_text
 
 _MOST_FILES = 200
@@ -103,7 +104,7 @@ def _write(target: pathlib.Path, text: str, force: bool) -> None:
     if target.exists() and not force:
         raise one_problem(f"{target} exists", hint="choose another file, or use --force")
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text, encoding="utf-8")
+    write_text(target, text)
 
 
 def _report(script: str, imported: Imported, proof: Proof, cluster: str | None) -> Iterator[str]:
