@@ -69,6 +69,11 @@ FORMS: Mapping[str, Form] = {
         "steps step_seconds loss",
         first=0,
     ),
+    "milliseconds of a step": Form(
+        lambda x: f"[{clock(x, '%H:%M:%S')}] step={x} train/loss={loss(x):.3f} step_ms=500\n",
+        "steps step_seconds loss",
+        every=1,
+    ),
     "modded-nanogpt": Form(
         lambda x: f"step:{x}/1750 train_time:{x * 500}ms step_avg:499.98ms\n",
         "steps step_seconds",

@@ -33,7 +33,10 @@ _TIMES = (
     *("s_step", "sec_step", "seconds_per_step", "sec_per_step", "step_timing", "seconds", "time"),
     *("train_step_timing", "train_step_time", "timing_s_step", "step_seconds", "batch_seconds"),
 )
-_MILLISECONDS = ("ms_batch", "ms_step", "ms_iter", "ms_it", "elapsed_time_per_iteration_ms")
+_MILLISECONDS = (
+    *("ms_batch", "ms_step", "ms_iter", "ms_it", "ms_per_step", "ms_per_iter", "ms_per_batch"),
+    *("step_ms", "iter_ms", "batch_ms", "elapsed_time_per_iteration_ms"),
+)
 _CLOCKS = (  # since the start of the training
     *("elapsed", "elapsed_time", "train_time", "time_elapsed", "total_time", "wall_time"),
     *("wall_clock", "wall", "time_since_start", "elapsed_seconds"),
