@@ -5,6 +5,8 @@ SHELL := bash
 .PHONY: help demo quick test faults test-slurm lint fmt docs bench clean
 
 BIN := .venv/bin
+# One process more than there are cores: a test of the lab waits for half of its time.
+WORKERS = $$(( $$(getconf _NPROCESSORS_ONLN) + 1 ))
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 export PYTHON
@@ -25,11 +27,11 @@ quick: ## the tests that need no lab and no ParallelCluster, in under a minute o
 test: ## lint, types, layers and all tests
 	@tools/setup.sh dev train aws frameworks docs
 	@$(MAKE) --no-print-directory lint
-	@$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=4 --dist=loadfile $(PYTEST_ARGS)
 
 faults: ## the whole fault suite with its long forms, and a table of what came out
 	@tools/setup.sh dev train aws frameworks
-	@$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile --faults $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=4 --dist=loadfile --faults $(PYTEST_ARGS)
 
 test-slurm: ## the tests of the lab and of jobs on Slurm 22.05, 24.11 and 26.05, with a table
 	@tools/setup.sh dev train frameworks
