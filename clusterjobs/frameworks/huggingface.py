@@ -59,15 +59,14 @@ class TrainerArguments(NamedTuple):
     """A spec's arguments, and the derived config of DeepSpeed, if it has one."""
 
     given: GivenArguments
-    options: Options
     ds_config: Mapping[str, Any]
 
     @classmethod
-    def of(cls, task: Task, options: Options, files: Iterable[ConfigFile]) -> TrainerArguments:
+    def of(cls, task: Task, files: Iterable[ConfigFile]) -> TrainerArguments:
         """The arguments of a task; `files`: its ds_config.json, if it has one."""
         given = GivenArguments(task, arguments_by_key(task.spec))
         configs = [json.loads(show(one.text)) for one in files]
-        return cls(given, options, configs[0] if configs else {})
+        return cls(given, configs[0] if configs else {})
 
 
 @rule(
@@ -116,39 +115,37 @@ def two_values(arguments: TrainerArguments) -> Iterator[Finding]:
             yield Finding(("ds_config", *path), what, 'write "auto", and the value in args alone')
 
 
-@rule(
-    '`save_strategy: "no"` or `save_only_model` with restarts',
-    "no checkpoint from which a training could resume",
-    "transformers training_args.py",
-)
-def nothing_to_resume(arguments: TrainerArguments) -> Iterator[Finding]:
-    given = arguments.given
-    if given.task.spec.restarts is None:
-        return
-    if given.text("save_strategy") == "no":
-        what = "no checkpoint is saved, and restarts resume from one"
-        yield given.finding("save_strategy", what, "write save_strategy: steps, and save_steps")
-    if given.has("save_only_model") and given.text("save_only_model") not in ("False", "false"):
-        what = "the optimizer is not saved, and restarts resume with it"
-        yield given.finding("save_only_model", what, "remove it, or restarts")
-
-
-@rule(
-    "`enable_jit_checkpoint` with several ranks",
-    "each rank saves after its own timer: ranks at different steps wait for each other forever",
-    "transformers trainer_jit_checkpoint.py, CheckpointManager",
-    warning=True,
-)
-def jit_checkpoint(arguments: TrainerArguments) -> Iterator[Finding]:
-    given = arguments.given
-    if given.has("enable_jit_checkpoint") and given.task.shape.world_size > 1:
-        what = "ranks that get SIGTERM at different steps would wait for each other forever"
-        hint = "use the callback in docs/frameworks/huggingface.md, with which the ranks agree"
-        yield given.finding("enable_jit_checkpoint", what, hint)
-
-
 # What the Trainer takes without a word. Source: transformers training_args.py, trainer.py.
 SILENT_RULES: tuple[Rule[GivenArguments], ...] = (
+    row(
+        '`save_strategy: "no"` or `save_only_model` with restarts',
+        "no checkpoint from which a training could resume",
+        "transformers training_args.py",
+        Case(
+            "save_strategy",
+            "spec.restarts, it == no",
+            "no checkpoint is saved, and restarts resume from one",
+            "write save_strategy: steps, and save_steps",
+        ),
+        Case(
+            "save_only_model",
+            "spec.restarts, it != False|false",
+            "the optimizer is not saved, and restarts resume with it",
+            "remove it, or restarts",
+        ),
+    ),
+    row(
+        "`enable_jit_checkpoint` with several ranks",
+        "each rank saves after its own timer: ranks at different steps wait for each other forever",
+        "transformers trainer_jit_checkpoint.py, CheckpointManager",
+        Case(
+            "enable_jit_checkpoint",
+            "shape.world_size > 1",
+            "ranks that get SIGTERM at different steps would wait for each other forever",
+            "use the callback in docs/frameworks/huggingface.md, with which the ranks agree",
+        ),
+        warning=True,
+    ),
     row(
         "`save_steps` with `save_strategy: epoch`, and the same of `eval_` and `logging_`",
         "the number is not read",
@@ -214,12 +211,7 @@ SILENT_RULES: tuple[Rule[GivenArguments], ...] = (
         warning=True,
     ),
 )
-RULES: tuple[Rule[TrainerArguments], ...] = (
-    file_of_arguments,
-    two_values,
-    nothing_to_resume,
-    jit_checkpoint,
-)
+RULES: tuple[Rule[TrainerArguments], ...] = (file_of_arguments, two_values)
 
 
 FSDP_CONFIG_NAME = "fsdp_config.json"
@@ -253,7 +245,7 @@ class HuggingFace(Accelerate):
         refuse_variables(task.spec, _VARIABLES, diagnostics)
         check_division(task, options, diagnostics)
         files = list(deepspeed_file(task, options, diagnostics, provenance))
-        arguments = TrainerArguments.of(task, options, files)
+        arguments = TrainerArguments.of(task, files)
         check_rules(RULES, arguments, diagnostics)
         check_rules(SILENT_RULES, arguments.given, diagnostics)
         if script is None:

@@ -82,11 +82,11 @@ class Case(NamedTuple):
 
     `at`: names of arguments (`a|b`), each of which is reported if it is given; or a place in the
     spec. `when`: conditions that must all hold, separated by commas; each is a choice of
-    comparisons separated by `or`:
-    - `NAME`, `not NAME`: whether it is given
+    comparisons separated by `or`; `not` before a comparison is its opposite:
+    - `NAME`: whether it is given
     - `NAME == a|b`, `NAME != a|b`: whether its text is one of these
     - `NAME < OTHER`, also `<=`, `>`, `>=`: of two numbers; false if one is unknown
-    - `NAME % OTHER`: it is not a multiple
+    - `NAME % OTHER`: it is not a multiple; false if one is unknown
     A NAME is an argument's, `it` for the one at `at`, or a key such as `parallel.tensor`.
     `what` and `hint` are formats with such names, and with `argument` for the name at `at` as it
     is written.
@@ -165,8 +165,8 @@ def _compares(comparison: list[str], it: str, subject: Subject) -> bool:
     match [it if part == "it" else part for part in comparison]:
         case [name]:
             return subject.has(name)
-        case ["not", name]:
-            return not subject.has(name)
+        case ["not", *opposite]:
+            return not _compares(opposite, it, subject)
         case [name, "==", texts]:
             return subject.text(name) in texts.split("|")
         case [name, "!=", texts]:
@@ -186,7 +186,7 @@ class GivenArguments:
     """A spec's arguments by name, with underscores, and the rest of the spec.
 
     A name with a dot that is no argument is a key of the spec, or of the plan: `spec.precision`,
-    `parallel.tensor`, `model.layers`, `shape.gpus_per_node`.
+    `env.NCCL_ALGO`, `parallel.tensor`, `model.layers`, `shape.gpus_per_node`.
     """
 
     task: Task
@@ -234,9 +234,10 @@ class GivenArguments:
     def _key(self, name: str) -> Any:
         part, _, key = name.partition(".")
         try:
-            return getattr(self.part(part), key, None)
+            owner = self.part(part)
         except KeyError:  # an argument with a dot in its name, which is not given
             return None
+        return owner.get(key) if isinstance(owner, Mapping) else getattr(owner, key, None)
 
     def finding(self, name: str, what: str, hint: str) -> Finding:
         """A mistake at one argument."""
@@ -245,6 +246,7 @@ class GivenArguments:
 
 _PARTS: Mapping[str, Callable[[Task], Any]] = {
     "spec": lambda task: task.spec,
+    "env": lambda task: task.spec.env,
     "model": lambda task: task.spec.model,
     "parallel": lambda task: task.parallelism,
     "shape": lambda task: task.shape,

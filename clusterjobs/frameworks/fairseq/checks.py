@@ -24,7 +24,7 @@ from clusterjobs.frameworks.fairseq.settings import (
 from clusterjobs.frameworks.flags import check_arguments, table
 from clusterjobs.frameworks.rules import check_rules
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.text import Text, show
+from clusterjobs.text import show
 
 
 def check_spec(
@@ -112,7 +112,6 @@ def _check_bucket(spec: Experiment, fairseq: Settings, diagnostics: Diagnostics)
     for name in ("ddp-backend", "distributed_training.ddp_backend"):
         backend = arguments.get(name)
         if fairseq.bucket_cap_mb and backend is not None and backend not in _READ_BUCKETS:
-            shown = show(backend) if isinstance(backend, Text) else str(backend)
             shown = str(backend) if isinstance(backend, tuple) else show(backend)
             diagnostics.problem(
                 ("fairseq", "bucket_cap_mb"),

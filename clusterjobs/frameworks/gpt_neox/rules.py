@@ -32,18 +32,6 @@ def no_model(config: Config) -> Iterator[Finding]:
         yield Finding((), what, "add them, or `model:` to the spec")
 
 
-@rule("`num_kv_heads` that does not divide the heads", "it asserts that it does", _DERIVED)
-def key_value_heads(config: Config) -> Iterator[Finding]:
-    heads, fewer = config.number("num_attention_heads"), config.number("num_kv_heads")
-    tensor = config.number("model_parallel_size") or 1
-    if heads and fewer and heads % fewer:
-        what = f"{heads:g} heads are not a multiple of {fewer:g} key-value heads"
-        yield Finding(("num_kv_heads",), what, f"a divisor of {heads:g}")
-    elif heads and fewer and fewer < heads and fewer % tensor:
-        what = f"{fewer:g} key-value heads are not a multiple of model_parallel_size {tensor:g}"
-        yield Finding(("num_kv_heads",), what, f"a multiple of {tensor:g}")
-
-
 @rule(
     "`attention_config` of another number of layers",
     "it asserts that both are equal",
@@ -93,12 +81,6 @@ def keys_of_the_launcher(config: Config) -> Iterator[Finding]:
             yield Finding((key,), "is set when the job runs", "remove it")
 
 
-@rule("`deepspeed: false`", "it runs with DeepSpeed alone, and refuses it", _VALUES)
-def without_deepspeed(config: Config) -> Iterator[Finding]:
-    if config.value("deepspeed") is False:
-        yield Finding(("deepspeed",), "GPT-NeoX runs with DeepSpeed alone", "remove it")
-
-
 _PARTS = ("train", "valid", "test")
 
 
@@ -137,7 +119,24 @@ MODEL_RULES: tuple[Rule[Config], ...] = (
             "{seq_length:g} or more",
         ),
     ),
-    key_value_heads,
+    row(
+        "`num_kv_heads` that does not divide the heads",
+        "it asserts that it does",
+        _DERIVED,
+        Case(
+            "num_kv_heads",
+            "num_attention_heads % it",
+            "{num_attention_heads:g} heads are not a multiple of {it:g} key-value heads",
+            "a divisor of {num_attention_heads:g}",
+        ),
+        Case(
+            "num_kv_heads",
+            "it < num_attention_heads, not num_attention_heads % it, it % model_parallel_size",
+            "{it:g} key-value heads are not a multiple of model_parallel_size "
+            "{model_parallel_size:g}",
+            "a multiple of {model_parallel_size:g}",
+        ),
+    ),
     attention_of_other_layers,
     row(
         "`num_unique_layers` that does not divide `num_layers`",
@@ -163,7 +162,12 @@ MODEL_RULES: tuple[Rule[Config], ...] = (
     ),
     cross_entropy,
     keys_of_the_launcher,
-    without_deepspeed,
+    row(
+        "`deepspeed: false`",
+        "it runs with DeepSpeed alone, and refuses it",
+        _VALUES,
+        Case("deepspeed", "it == False", "GPT-NeoX runs with DeepSpeed alone", "remove it"),
+    ),
     data_in_part,
     row(
         "`data_path` beside the three lists of data",
@@ -222,19 +226,6 @@ def no_stage(config: Config) -> Iterator[Finding]:
         yield Finding((name,), what, "add `zero: {stage: 1}` to the spec; 0 is possible, too")
     elif config.section("zero_optimization") and config.value("zero_optimization", "stage") is None:
         yield Finding(("zero_optimization",), "stage is missing", "add `stage: 1`")
-
-
-@rule(
-    "`zero_optimization` with stage 2 or 3 and `pipe_parallel_size: 1`",
-    "1 is a pipeline, too; DeepSpeed asserts a stage below 2 for it",
-    "neox_arguments/arguments.py, calculate_derived; DeepSpeed runtime/pipe/engine.py",
-    warning=True,
-)
-def stage_with_a_pipeline_of_one(config: Config) -> Iterator[Finding]:
-    stage = config.number("zero_optimization.stage")
-    if stage is not None and stage >= 2 and config.value("pipe_parallel_size") == 1:
-        what = f"GPT-NeoX 2.0 makes a pipeline of one stage, which ZeRO {stage:g} does not allow"
-        yield Finding(("pipe_parallel_size",), what, "write 0, which is no pipeline")
 
 
 @rule(
@@ -349,7 +340,19 @@ def overwritten_keys(config: Config) -> Iterator[Finding]:
 TRAINING_RULES: tuple[Rule[Config], ...] = (
     numbers_that_are_text,
     no_stage,
-    stage_with_a_pipeline_of_one,
+    row(
+        "`zero_optimization` with stage 2 or 3 and `pipe_parallel_size: 1`",
+        "1 is a pipeline, too; DeepSpeed asserts a stage below 2 for it",
+        "neox_arguments/arguments.py, calculate_derived; DeepSpeed runtime/pipe/engine.py",
+        Case(
+            "pipe_parallel_size",
+            "it == 1, zero_optimization.stage >= 2",
+            "GPT-NeoX 2.0 makes a pipeline of one stage, which ZeRO {zero_optimization[stage]:g} "
+            "does not allow",
+            "write 0, which is no pipeline",
+        ),
+        warning=True,
+    ),
     precisions_that_contradict,
     not_said_whether_enabled,
     bfloat16_as_a_type,

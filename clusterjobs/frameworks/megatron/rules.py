@@ -14,33 +14,6 @@ from clusterjobs.frameworks.rules import GivenArguments as Given
 _VALIDATE = "arguments.py, validate_args"
 _SCHEDULER = "optimizer_param_scheduler.py"
 
-_NEEDED_BY_TOKENIZER = {
-    "GPT2BPETokenizer": ("vocab_file", "merge_file"),
-    "BertWordPieceLowerCase": ("vocab_file",),
-    "BertWordPieceCase": ("vocab_file",),
-    "SentencePieceTokenizer": ("tokenizer_model",),
-    "GPTSentencePieceTokenizer": ("tokenizer_model",),
-    "HFTokenizer": ("tokenizer_model",),
-    "HuggingFaceTokenizer": ("tokenizer_model",),
-    "Llama2Tokenizer": ("tokenizer_model",),
-    "TikTokenizer": ("tokenizer_model",),
-}
-
-
-@rule(
-    "a `tokenizer-type` without its files",
-    "it asserts vocab-file, merge-file or tokenizer-model",
-    "tokenizer/tokenizer.py",
-)
-def files_of_the_tokenizer(given: Given) -> Iterator[Finding]:
-    kind = given.text("tokenizer_type") or ""
-    for name in _NEEDED_BY_TOKENIZER.get(kind, ()):
-        if not given.has(name):
-            flag = name.replace("_", "-")
-            what = f"{kind} needs {flag}"
-            yield given.finding("tokenizer_type", what, f"add `{flag}: /fsx/...` to args")
-
-
 MODEL_RULES: tuple[Rule[Given], ...] = (
     row(
         "`max-position-embeddings` below the sequence length",
@@ -92,7 +65,30 @@ MODEL_RULES: tuple[Rule[Given], ...] = (
             "add them, or remove it",
         ),
     ),
-    files_of_the_tokenizer,
+    row(
+        "a `tokenizer-type` without its files",
+        "it asserts vocab-file, merge-file or tokenizer-model",
+        "tokenizer/tokenizer.py",
+        Case(
+            "tokenizer_type",
+            "it == GPT2BPETokenizer|BertWordPieceLowerCase|BertWordPieceCase, not vocab_file",
+            "{it} needs vocab-file",
+            "add `vocab-file: /fsx/...` to args",
+        ),
+        Case(
+            "tokenizer_type",
+            "it == GPT2BPETokenizer, not merge_file",
+            "{it} needs merge-file",
+            "add `merge-file: /fsx/...` to args",
+        ),
+        Case(
+            "tokenizer_type",
+            "it == SentencePieceTokenizer|GPTSentencePieceTokenizer|HFTokenizer|"
+            "HuggingFaceTokenizer|Llama2Tokenizer|TikTokenizer, not tokenizer_model",
+            "{it} needs tokenizer-model",
+            "add `tokenizer-model: /fsx/...` to args",
+        ),
+    ),
 )
 
 
@@ -116,23 +112,6 @@ def warmup_beyond_decay(given: Given) -> Iterator[Finding]:
     if fraction is not None and not 0 <= fraction < 1:
         what = f"lr-warmup-fraction: {fraction:g} is not a fraction of the decay"
         yield given.finding("lr_warmup_fraction", what, "write for example 0.01")
-
-
-@rule(
-    "`weight-decay-incr-style` without start and end, or these without it",
-    "it asserts that both or none are given",
-    _VALIDATE,
-)
-def weight_decay_style(given: Given) -> Iterator[Finding]:
-    ends = ("start_weight_decay", "end_weight_decay")
-    style = given.text("weight_decay_incr_style") or "constant"
-    for name in ends:
-        if given.has(name) and style == "constant":
-            what = "the weight decay is constant: its start and end are not used"
-            yield given.finding(name, what, "add `weight-decay-incr-style: linear`, or remove it")
-    if style != "constant" and not all(given.has(name) for name in ends):
-        what = "start-weight-decay and end-weight-decay are missing"
-        yield given.finding("weight_decay_incr_style", what, "add both to args")
 
 
 @rule(
@@ -271,7 +250,23 @@ SCHEDULE_RULES: tuple[Rule[Given], ...] = (
         _VALIDATE,
         Case("min_lr", "it > lr", "{it:g} is above lr {lr:g}", "a smaller min-lr"),
     ),
-    weight_decay_style,
+    row(
+        "`weight-decay-incr-style` without start and end, or these without it",
+        "it asserts that both or none are given",
+        _VALIDATE,
+        Case(
+            "start_weight_decay|end_weight_decay",
+            "not weight_decay_incr_style or weight_decay_incr_style == constant",
+            "the weight decay is constant: its start and end are not used",
+            "add `weight-decay-incr-style: linear`, or remove it",
+        ),
+        Case(
+            "weight_decay_incr_style",
+            "it != constant, not start_weight_decay or not end_weight_decay",
+            "start-weight-decay and end-weight-decay are missing",
+            "add both to args",
+        ),
+    ),
     ramp,
     row(
         "`save` or `checkpoints` without `save-interval`",

@@ -112,25 +112,6 @@ def sequence_of_tensor_ranks(given: Given) -> Iterator[Finding]:
 
 
 @rule(
-    "`num-query-groups` that is neither a multiple nor a divisor of the tensor ranks, or that "
-    "does not divide the heads",
-    "it raises ValueError",
-    f"{_CONFIG}; core/transformer/attention.py",
-)
-def query_groups(given: Given) -> Iterator[Finding]:
-    groups, model = given.number("num_query_groups"), given.task.spec.model
-    tensor = given.task.parallelism.tensor
-    if not groups or not given.has("group_query_attention"):
-        return
-    if model and model.heads % groups:
-        what = f"heads {model.heads} are not a multiple of {groups:g} groups"
-        yield given.finding("num_query_groups", what, f"a divisor of {model.heads}")
-    elif groups % tensor and tensor % groups:
-        what = f"{groups:g} groups are neither a multiple nor a divisor of tensor {tensor}"
-        yield given.finding("num_query_groups", what, f"a multiple of {tensor}")
-
-
-@rule(
     "`num-distributed-optimizer-instances` that does not divide data parallel x context",
     "it asserts that it does",
     "core/parallel_state.py, initialize_model_parallel",
@@ -202,7 +183,25 @@ PARALLEL_RULES: tuple[Rule[Given], ...] = (
     ),
     sequence_of_context_ranks,
     sequence_of_tensor_ranks,
-    query_groups,
+    row(
+        "`num-query-groups` that is neither a multiple nor a divisor of the tensor ranks, or that "
+        "does not divide the heads",
+        "it raises ValueError",
+        f"{_CONFIG}; core/transformer/attention.py",
+        Case(
+            "num_query_groups",
+            "group_query_attention, model.heads % it",
+            "heads {model.heads} are not a multiple of {it:g} groups",
+            "a divisor of {model.heads}",
+        ),
+        Case(
+            "num_query_groups",
+            "group_query_attention, not model.heads % it, it % parallel.tensor, "
+            "parallel.tensor % it",
+            "{it:g} groups are neither a multiple nor a divisor of tensor {parallel.tensor}",
+            "a multiple of {parallel.tensor}",
+        ),
+    ),
     row(
         "`num-query-groups` without `group-query-attention`",
         "it ignores it: every head has its own keys and values",

@@ -51,22 +51,6 @@ def ucc(given: Given) -> Iterator[Finding]:
 
 
 @rule(
-    "`deterministic-mode` without NCCL_ALGO, or with `use-flash-attn`",
-    "it asserts the variable, and no flash attention",
-    _VALIDATE,
-)
-def deterministic(given: Given) -> Iterator[Finding]:
-    if not given.has("deterministic_mode"):
-        return
-    if "NCCL_ALGO" not in given.task.spec.env:
-        what = "needs NCCL_ALGO: otherwise NCCL chooses an algorithm, and their sums differ"
-        yield given.finding("deterministic_mode", what, "add env: {NCCL_ALGO: Ring}")
-    for name in ("use_flash_attn", "cross_entropy_loss_fusion"):
-        if given.has(name):
-            yield given.finding(name, "is not deterministic", "remove it, or deterministic-mode")
-
-
-@rule(
     "two of `mock-data`, `data-path`, `data-args-path` and paths of each split",
     "it asserts one source of data",
     _VALIDATE,
@@ -95,7 +79,23 @@ def retained_checkpoints(given: Given) -> Iterator[Finding]:
 RUN_RULES: tuple[Rule[Given], ...] = (
     connections,
     ucc,
-    deterministic,
+    row(
+        "`deterministic-mode` without NCCL_ALGO, or with `use-flash-attn`",
+        "it asserts the variable, and no flash attention",
+        _VALIDATE,
+        Case(
+            "deterministic_mode",
+            "not env.NCCL_ALGO",
+            "needs NCCL_ALGO: otherwise NCCL chooses an algorithm, and their sums differ",
+            "add env: {{NCCL_ALGO: Ring}}",
+        ),
+        Case(
+            "use_flash_attn|cross_entropy_loss_fusion",
+            "deterministic_mode",
+            "is not deterministic",
+            "remove it, or deterministic-mode",
+        ),
+    ),
     one_source_of_data,
     row(
         "`NullTokenizer` without `vocab-size`",
