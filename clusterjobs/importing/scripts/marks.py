@@ -24,12 +24,14 @@ class Mark(NamedTuple):
     """`name`: the variable that has the value, on the node; "" if none has it.
 
     `unknown`: what the value is, for people, if no reference stands for it; `line`: where it is
-    computed, 0 if that is not known.
+    computed, 0 if that is not known. `is_extended`: the script adds to the value, which may be
+    unset.
     """
 
     name: str
     unknown: str = ""
     line: int = 0
+    is_extended: bool = False
 
     @property
     def variable(self) -> str:
@@ -39,8 +41,8 @@ class Mark(NamedTuple):
 
     @property
     def reference(self) -> str:
-        if self.name.endswith("PATH"):
-            return f"${{{self.name}:-}}"  # often unset, and then empty
+        if self.is_extended:
+            return f"${{{self.name}:-}}"
         return _OF_THE_JOB.get(self.name, f"{{{{ env.{self.variable} }}}}")
 
 

@@ -464,10 +464,34 @@ _SET = re.compile(
 )
 
 
+def _without_comments(text: str) -> str:
+    return re.sub(r"(?m)^\s*#.*$", "", text)
+
+
+def extended_names(text: str, *, paths: bool) -> dict[str, int]:
+    """The variables whose first value is their own from sbatch's environment and more: `A="$A b"`.
+
+    Each with the line. `paths`: lists of folders, whose old values the job keeps; or all others,
+    which are taken for empty.
+    """
+    code = _without_comments(text)
+    assigned = _SET.findall(code)
+    others = {name for groups in assigned for name in groups[1:]}
+    others |= {*re.findall(r"\$\{(\w+):?=", code)}
+    found = {}
+    for name in {groups[0] for groups in assigned} - others:
+        if name.endswith("PATH") is not paths:
+            continue
+        first = re.search(rf"(?<![\w$-]){name}(?:(\+=)(?!\()|=)(.*)", code)
+        if first and (first[1] or re.search(rf"\$(?:{name}\b|\{{{name}\}})", first[2])):
+            found[name] = code.count("\n", 0, first.start()) + 1
+    return dict(sorted(found.items(), key=lambda one: one[1]))
+
+
 def optional_names(text: str) -> list[tuple[str, int]]:
     """The variables that the script takes from sbatch's environment if they are there, else a
     default; each with the line of its first use."""
-    code = re.sub(r"(?m)^\s*#.*$", "", text)
+    code = _without_comments(text)
     marks = Marks()
     others = {*_of_slurm(text, {}, marks), *_BUILT_IN, *_unset_names(text, marks)}
     others |= {
@@ -497,10 +521,11 @@ _STARTS_A_PATH = re.compile(r"(?<![\w/.@%+})-])\$\{?(\w+)\}?/|\b(?:cd|pushd) +\"
 
 def _unset_names(text: str, marks: Marks) -> dict[str, str]:
     """A mark for each variable that the script uses without a default and never sets."""
-    code = re.sub(r"(?m)^\s*#.*$", "", text)
+    code = _without_comments(text)
     known = {name for names in _SET.findall(code) for name in names if name}
     known |= {*re.findall(r"\$\{(\w+):?=", code)}  # sets it, too
-    known = {name for name in known if not name.endswith("PATH")}
+    extended = extended_names(text, paths=True)
+    known -= set(extended)
     known |= {"USER", "LOGNAME", *_KNOWN, *_BUILT_IN}
     calculated = {
         name
@@ -523,7 +548,8 @@ def _unset_names(text: str, marks: Marks) -> dict[str, str]:
         elif name in lists:
             found[name] = marks.text(Mark(name), ",Z Z:Z")
         else:
-            found[name] = (marks.path if name in paths else marks.text)(Mark(name))
+            mark = Mark(name, is_extended=name in extended)
+            found[name] = (marks.path if name in paths else marks.text)(mark)
     return found
 
 

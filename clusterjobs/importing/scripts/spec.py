@@ -22,6 +22,7 @@ from clusterjobs.importing.scripts.record import (
     Call,
     Recorded,
     Recording,
+    extended_names,
     names_in,
     optional_names,
 )
@@ -222,6 +223,10 @@ class _Import:
         self._assumed += [
             f"{name} is not in sbatch's environment: line {line} has its default"
             for name, line in optional_names(self._text)
+        ]
+        self._assumed += [
+            f"{name} is not in sbatch's environment: line {line} adds to it"
+            for name, line in extended_names(self._text, paths=False).items()
         ]
         if re.search(r"(?m)^[^#\n]*\$[@*]", self._text):
             self._assumed.append("sbatch gives the script no arguments")

@@ -465,6 +465,30 @@ def test_a_path_that_the_script_extends_keeps_what_it_was(
     assert found["same"]
 
 
+def test_a_path_with_a_default_or_used_as_it_is_is_no_extended_path(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = ': "${DATA_PATH:=/fsx}"\nsrun python train.py $DATA_PATH/a $MODEL_PATH/b\n'
+    found = _import(tmp_path, capsys, HEAD + body)
+    assert yaml.safe_load(found["spec"])["args"] == ["/fsx/a", "{{ env.MODEL_PATH }}/b"]
+    assert found["same"]
+
+
+def test_a_variable_that_the_script_adds_to_starts_empty_and_is_named(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = (
+        'ARGS="$ARGS --x 1"\nARGS="$ARGS --y 2"\nOWN=1\nOWN="$OWN,2"\nMORE+=" --z 3"\n'
+        "LIST+=(4)\nsrun python train.py $ARGS $MORE --own $OWN ${LIST[0]}\n"
+    )
+    found = _import(tmp_path, capsys, HEAD + body)
+    assert [one for one in found["assumed"] if "environment" in one] == [
+        "ARGS is not in sbatch's environment: line 7 adds to it",
+        "MORE is not in sbatch's environment: line 11 adds to it",
+    ]
+    assert found["same"]
+
+
 def test_software_steps_and_variables_are_keys(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
