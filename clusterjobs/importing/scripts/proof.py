@@ -123,9 +123,10 @@ def _compared(
     found = [_value(word, values) for word in plan.launch.words]
     if found[:2] == ["bash", "-c"] and found[2].startswith("exec "):
         found = words_of(found[2].removeprefix("exec "), values)
-    found = found[1:] if found[:1] in (["python"], ["python3"]) else found
-    while found[:1] in (["-u"], ["-O"]):
+    if found[:1] in (["python"], ["python3"]) and wanted[:1] != found[:1]:
         found = found[1:]
+        while found[:1] in (["-u"], ["-O"]):
+            found = found[1:]
     differences = _difference(script, wanted, found)
     shown = [show(word) for word in plan.launch.words]
     differences += [f"not known: {word}" for word in shown if _IS_UNKNOWN.search(word)]

@@ -221,7 +221,7 @@ class Recording:
         """The same if the script ended before its launch: `exit` and `set -e` do nothing."""
         self._notes.append("the script ended before its launch: `exit` and `set -e` were ignored")
         self._text = re.sub(r"(?m)^(\s*)set -[a-z]*[eu].*$", r"\1:", self._text)
-        self._text = re.sub(r"\bexit( +[^\s;)}&|]+)?", ":", self._text)
+        self._text = re.sub(r"(?<![\w.-])exit(?![\w=-])( +[^\s;)}&|]+)?", ":", self._text)
         return self.all()
 
     def _once(self, traces: bool = False) -> str:

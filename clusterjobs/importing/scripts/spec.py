@@ -89,7 +89,8 @@ class Imported(NamedTuple):
 
     `variables` has marks, too. `unknown_variables`: those whose value is not known; nothing is
     missing if the job sets them itself. `second`: the same script, run with other marks.
-    `missing`: what was not carried over. `assumed`: what the script does not say.
+    `missing`: what was not carried over. `assumed`: what the script does not say. `submitted`: the
+    script that this one gives to sbatch, instead of a launch of its own.
     """
 
     entries: tuple[Entry, ...]
@@ -102,6 +103,7 @@ class Imported(NamedTuple):
     marks: Marks
     script: str
     second: Imported | None = None
+    submitted: str = ""
 
     def missing_without(
         self, left_out: Mapping[str, str], derived: Mapping[str, str]
@@ -148,6 +150,10 @@ def import_script(text: str, files: Mapping[str, str], cluster: str, name: str) 
     that only the running job knows.
     """
     first = _Import(text, files, cluster, name, Marks()).all()
+    if not first.words and first.submitted:
+        found = import_script(first.submitted, files, cluster, name)
+        missing = tuple(sorted({*first.missing, *found.missing}))
+        return found._replace(missing=missing, assumed=(*first.assumed, *found.assumed))
     second = _Import(text, files, cluster, name, Marks(is_second=True)).all()
     return _without_unknown(first, second, text)
 
@@ -240,8 +246,11 @@ class _Import:
         self._conditions(recording, recorded)
         self._head(launch)
         if launch is None:
-            self._missing.append(Line(0, "the launch", "no program that starts ranks was called"))
-            return self._result((), {})
+            submitted = self._submitted(recorded)
+            if not submitted:
+                why = "no program that starts ranks was called"
+                self._missing.append(Line(0, "the launch", why))
+            return self._result((), {})._replace(submitted=submitted)
         self._program(launch)
         variables = self._variables(launch)
         self._software(recorded, launch)
@@ -263,6 +272,24 @@ class _Import:
             self._marks,
             self._text,
         )
+
+    def _submitted(self, recorded: Recorded) -> str:
+        """The text that the script gives to sbatch: `sbatch -N 2 <<EOF`. Its lines keep their
+        numbers. "" if there are none, or several."""
+        found = [one for one in recorded.calls if one.program == "sbatch" and one.stdin]
+        if len(found) != 1:
+            return ""
+        call = found[0]
+        self._assumed.append(f"the job is the script that line {call.line} gives to sbatch")
+        why = "the script does it before it submits the job"
+        for other in recorded.calls:
+            if other.program not in ("sbatch", "mkdir", *_PRINTS, *recorded.in_substitutions):
+                self._missing.append(Line(other.line, " ".join(other.words)[:80], why))
+        for name in call.environment:
+            self._missing.append(Line(_line_with(rf"\b{name}=", self._text), f"export {name}", why))
+        options = f"#SBATCH {shlex.join(call.arguments)}" if call.arguments else ""
+        before = "\n" * (call.line - 1) + f"{options}\n"
+        return before + self._marks.with_variables(call.stdin)
 
     def _add(self, key: str, value: str, comment: str = "") -> None:
         self._entries.append(Entry(key, value, comment))
@@ -673,7 +700,7 @@ def _image(launch: Launch, image: str) -> str:
 
 def _mount(text: str) -> str:
     """`/a:/b`; a folder alone is mounted under its own path."""
-    if text.startswith(("./", "../")):
+    if re.match(r"\.\.?(?:[/:]|$)", text):
         text = "${SLURM_SUBMIT_DIR}/" + text
     return text if ":" in text else f"{text}:{text}"
 

@@ -489,6 +489,48 @@ def test_a_variable_that_the_script_adds_to_starts_empty_and_is_named(
     assert found["same"]
 
 
+def test_a_script_that_gives_another_to_sbatch_is_imported_as_that_one(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = (
+        "#!/bin/bash\nMODEL=${MODEL:-gpt}\nmkdir -p logs\nexport RUN=7\nrsync -a code /fsx\n"
+        "sbatch -N 4 <<EOF\n#!/bin/bash\n#SBATCH --job-name=$MODEL\n#SBATCH --gpus-per-node=8\n"
+        "srun python $HOME/train.py --model $MODEL --id \\$SLURM_JOB_ID\nEOF\n"
+    )
+    found = _import(tmp_path, capsys, script)
+    spec = yaml.safe_load(found["spec"])
+    assert (spec["name"], spec["nodes"], spec["gpus_per_node"]) == ("gpt", 4, 8)
+    assert spec["args"] == {"model": "gpt", "id": "{{ job.id }}"}
+    assert [(one["number"], one["what"]) for one in found["not_carried_over"]] == [
+        (4, "export RUN"),
+        (5, "rsync -a code /fsx"),
+    ]
+    assert "MODEL is not in sbatch's environment: line 2 has its default" in found["assumed"]
+    assert "the job is the script that line 6 gives to sbatch" in found["assumed"]
+    assert found["same"]
+
+
+def test_options_that_have_exit_in_their_names_stay_if_the_script_ends_early(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = "[ $# -lt 1 ] && exit 1\nsrun --kill-on-bad-exit=1 python train.py --early-exit 3\n"
+    found = _import(tmp_path, capsys, HEAD + body)
+    assert yaml.safe_load(found["spec"])["args"] == {"early-exit": 3}
+    assert "kill-on-bad" not in found["spec"], "every job has this option"
+    assert found["same"]
+
+
+def test_relative_mounts_are_below_the_folder_of_submission(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = "srun --container-image ./a.sqsh --container-mounts .:/w,../d:/d python train.py\n"
+    container = yaml.safe_load(_import(tmp_path, capsys, HEAD + body)["spec"])["software"]
+    assert container["container"]["mounts"] == [
+        "${SLURM_SUBMIT_DIR}/.:/w",
+        "${SLURM_SUBMIT_DIR}/../d:/d",
+    ]
+
+
 def test_software_steps_and_variables_are_keys(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
