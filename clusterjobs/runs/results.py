@@ -18,7 +18,7 @@ from clusterjobs.runs.jobs.folders import digest_of, point_folders, point_jobs
 from clusterjobs.runs.jobs.records import read_folder
 from clusterjobs.runs.spec_files import SpecFiles
 from clusterjobs.runs.status.job import Queue, ask_queue
-from clusterjobs.runs.status.sweep import SweepData, folder_sweep, is_sweep_folder, spec_sweep
+from clusterjobs.runs.status.sweep import SweepData, folder_sweep, spec_sweep
 
 RESULT = "result.json"
 MOST = 1 << 20  # bytes
@@ -155,10 +155,11 @@ def sweep_of(spec: pathlib.Path) -> SweepData:
     """The sweep of a spec, or of its folder. Raises InputError."""
     folder = named_here(spec)
     if folder.is_dir():
-        if not is_sweep_folder(folder):
+        sweep = folder_sweep(folder)
+        if sweep is None:
             hint = "name the spec, or the folder of a sweep: /fsx/logs/lr-width"
             raise one_problem(f"{spec} is no folder of a sweep", hint=hint)
-        return folder_sweep(folder).with_states(_queue())
+        return sweep.with_states(_queue())
     points = SpecFiles(spec).load_points()
     if points[0].spec.sweep is None:
         hint = f"only the points of a sweep have results: see clusterjobs status {spec}"

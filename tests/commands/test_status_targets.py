@@ -90,6 +90,17 @@ def test_a_folder_means_its_specs_or_its_jobs(
     assert "has no specs, and no folders of jobs" in done.err
 
 
+def test_the_record_of_plain_jobs_makes_their_folder_no_sweep(
+    clusterjobs: Callable[..., Any], specs: pathlib.Path
+) -> None:
+    known = {"job_id": 5, "user": "me", "time": 1, "spec": "a.yaml", "array": False}
+    line = {"token": "0f", **known, "points": {"": "a"}, "content": {"a": "0f"}}
+    (specs / "logs" / "submissions.jsonl").write_text(json.dumps(line) + "\n")
+    done = clusterjobs("status", "logs", "--json")
+    assert (job_ids(done), json.loads(done.out)["sweeps"]) == (["5", "6"], [])
+    assert "logs is no folder of a sweep" in clusterjobs("results", "logs").err
+
+
 def test_a_wrong_spec_in_a_folder_hides_no_other(
     clusterjobs: Callable[..., Any], specs: pathlib.Path
 ) -> None:

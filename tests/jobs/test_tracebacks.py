@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from clusterjobs.launchers import LAUNCHERS
 from clusterjobs.runs.status.log_end import LINES, first_traceback
 
 TRACEBACK = [
@@ -34,6 +35,22 @@ def test_a_traceback_is_found_with_its_rank(label: str) -> None:
     found = first_traceback(text)
     assert found
     assert (found.rank, list(found.lines)) == (LABELS[label], TRACEBACK)
+
+
+@pytest.mark.parametrize(
+    ("launcher", "label", "rank"),
+    [
+        ("torchrun", "0: ", "node 0"),
+        ("torchrun", "1: [rank3]: ", "3"),
+        ("torchrun", "1: [default1]:", "local rank 1"),
+        ("srun", "3: ", "3"),
+        ("deepspeed-pdsh", "0: ", ""),
+    ],
+)
+def test_the_number_of_a_node_is_not_taken_for_a_rank(launcher: str, label: str, rank: str) -> None:
+    found = first_traceback("\n".join(labelled(label)), LAUNCHERS[launcher])
+    assert found
+    assert (found.rank, list(found.lines)) == (rank, TRACEBACK)
 
 
 def test_lines_of_other_ranks_in_between_are_left_out() -> None:

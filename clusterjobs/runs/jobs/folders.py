@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -242,6 +243,14 @@ def read_plan(path: pathlib.Path) -> dict[str, Any]:
 # The folders of a sweep's points and of their jobs, and what a point is known by.
 # A point is known by its digest, the last part of its name: its index moves when the spec is
 # extended.
+
+
+_POINT = re.compile(r"\d{4,}-.+-[0-9a-f]{8}")
+
+
+def is_point(name: str) -> bool:
+    """Whether it is the name of a sweep's point, and not of a plain job or of a job's folder."""
+    return bool(_POINT.fullmatch(name))
 
 
 def digest_of(name: str) -> str:

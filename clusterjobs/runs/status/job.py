@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 
 from clusterjobs.errors import InputError
 from clusterjobs.frameworks import FRAMEWORKS
+from clusterjobs.launchers import LAUNCHERS
 from clusterjobs.runs.jobs import states as state
+from clusterjobs.runs.jobs.folders import read_plan
 from clusterjobs.runs.jobs.records import (
     NO_RECORD,
     Attempt,
@@ -137,7 +139,9 @@ def job_data(place: JobPlace, queue: Queue) -> JobData:
 def add_traceback(job: JobData) -> None:
     """The traceback of the rank that failed first, if the job failed and its log has one."""
     if job["status"] in (state.FAILED, state.LOST):
-        found = first_traceback(read_log_end(pathlib.Path(job["log"]), MOST))
+        plan = read_plan(pathlib.Path(job["folder"], "plan.json"))
+        launcher = LAUNCHERS.get(str(plan.get("launcher")))
+        found = first_traceback(read_log_end(pathlib.Path(job["log"]), MOST), launcher)
         job["traceback"] = found and {"rank": found.rank, "lines": list(found.lines)}
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from clusterjobs.files import open_regular
+from clusterjobs.launchers import Launcher
 
 END = 64 << 10  # bytes of a log that are read for its last step
 _LAST_LINES = 4 << 10
@@ -122,20 +123,23 @@ _CHAINED = ("During handling of the above exception", "The above exception was t
 _ENDED = re.compile(r"(?m)^clusterjobs: job [0-9_]+ ended with exit code .*$")
 _FAILED_TASK = re.compile(r"(?m)^srun: error: .*?: tasks? (\d+)")
 _RANKS = re.compile(r"\[rank(\d+)\]|\[(?:[^][]*,)?(\d+)\]<std\w+>|^ *(\d+): ")
+_TASK = re.compile(r" *(\d+): ")
 _LOCAL = re.compile(r"\[default(\d+)\]")
 
 
 class Traceback(NamedTuple):
-    """`rank`: "3", "local rank 3", or "" where the lines have no label."""
+    """`rank`: "3", "local rank 3", "node 3" where the label is of a node's launcher, or "" where
+    the lines have no label."""
 
     rank: str
     lines: tuple[str, ...]
 
 
-def first_traceback(log: str) -> Traceback | None:
+def first_traceback(log: str, launcher: Launcher | None = None) -> Traceback | None:
     """The end of the first traceback of the last attempt.
 
-    If srun has named the task that failed first, the first one of that task.
+    If srun has named the task that failed first, the first one of that task. `launcher`: of the
+    job, if it is known; srun's number of a task is a rank if it is not.
     """
     parts = _ENDED.split(_LINE_ENDS.sub("\n", _ANSI_CODES.sub("", log)))
     # the last attempt, or the one before it, if that alone has a traceback
@@ -147,7 +151,7 @@ def first_traceback(log: str) -> Traceback | None:
     task = re.compile(rf" *{failed[1]}: ") if failed else None
     at, label = next((one for one in starts if task and task.match(one[1])), starts[0])
     lines = [line[:_LONGEST_LINE] for line in _log_lines(text[at:], label)]
-    return Traceback(_rank(label), tuple(lines[-LINES:]))
+    return Traceback(_rank(label, launcher), tuple(lines[-LINES:]))
 
 
 def _starts(text: str) -> Iterator[tuple[int, str]]:
@@ -178,9 +182,11 @@ def _log_lines(text: str, label: str) -> list[str]:
     return found
 
 
-def _rank(label: str) -> str:
+def _rank(label: str, launcher: Launcher | None) -> str:
     if local := _LOCAL.search(label):
         return f"local rank {local[1]}"
+    if launcher and not launcher.task_per_rank and (task := _TASK.fullmatch(label)):
+        return "" if launcher.over_ssh else f"node {task[1]}"
     numbers = [number for match in _RANKS.findall(label) for number in match if number]
     return numbers[-1] if numbers else ""
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from clusterjobs.runs.jobs.folders import (
-    SUBMISSIONS,
     Submission,
     digest_of,
     former_points,
+    is_point,
     needed_specs,
     point_folders,
     point_jobs,
@@ -152,11 +152,6 @@ def _counts(states: Mapping[str, PointState]) -> dict[str, int]:
 _LOGGED = ("attempt", "checkpoint", "step", "steps", "metric", "message")
 
 
-def is_sweep_folder(folder: pathlib.Path) -> bool:
-    """Whether `clusterjobs submit` has submitted a sweep into it."""
-    return (folder / SUBMISSIONS).is_file()
-
-
 def spec_sweep(spec: pathlib.Path, points: Sequence[LoadedSpec]) -> Sweep:
     """The sweep of a spec, by its points."""
     written, configs = points[0].spec, OwnConfigs(spec)
@@ -188,11 +183,20 @@ def _former(
     return tuple(Known(_index(name), name, _values(plan)) for name, plan in plans.items())
 
 
-def folder_sweep(folder: pathlib.Path) -> Sweep:
-    """The sweep of a folder: the points that were submitted, or have a folder."""
-    submissions = read_submissions(folder)
+def folder_sweep(folder: pathlib.Path) -> Sweep | None:
+    """The sweep that was submitted into a folder: its points, and those that have a folder.
+
+    None if there is none: a `logs` folder has a record of its jobs without a sweep.
+    """
+    submissions = tuple(
+        one for one in read_submissions(folder) if any(map(is_point, one.points.values()))
+    )
+    if not submissions:
+        return None
     names = {digest_of(name): name for one in submissions for name in one.points.values()}
-    folders = point_folders(folder)
+    folders = {
+        digest: paths for digest, paths in point_folders(folder).items() if is_point(paths[-1].name)
+    }
     names |= {digest: paths[-1].name for digest, paths in folders.items() if digest not in names}
     plans = {digest: _plan(point_jobs(folders.get(digest, ()))) for digest in names}
     known = [Known(_index(name), name, _values(plans[digest])) for digest, name in names.items()]

@@ -58,9 +58,9 @@ def traceback_text(job: JobData) -> str:
     found = job["traceback"]
     if not found:
         return ""
-    rank = f" of rank {found['rank']}" if found["rank"] else ""
-    if found["rank"].startswith("local"):
-        rank = f" of {found['rank']}"
+    rank = found["rank"]
+    if rank:
+        rank = f" of rank {rank}" if rank.isdecimal() else f" of {rank}"
     lines = (f"  {printable(line)}".rstrip() for line in found["lines"])
     return "\n".join([f"job {job['job_id']}, the first traceback{printable(rank)}:", *lines])
 

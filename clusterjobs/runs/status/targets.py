@@ -27,7 +27,7 @@ from clusterjobs.runs.jobs.folders import (
 from clusterjobs.runs.jobs.identity import is_of_folder, is_of_submission
 from clusterjobs.runs.spec_files import SpecFiles
 from clusterjobs.runs.status.job import JobData, JobPlace, Queue, job_data, log_patterns
-from clusterjobs.runs.status.sweep import SweepData, folder_sweep, is_sweep_folder, spec_sweep
+from clusterjobs.runs.status.sweep import SweepData, folder_sweep, spec_sweep
 from clusterjobs.slurm.queue import Queued, by_id
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.text import Text
@@ -112,7 +112,7 @@ class Finder:
             jobs = [job for job in job_folders(of_job.parent) if job.path == of_job]
             return lambda queue: Group(str(folder), _all_data(jobs, queue))
         below = [folder, *_folders_in(folder)]
-        sweeps = [folder_sweep(path) for path in below if is_sweep_folder(path)]
+        sweeps = [sweep for path in below if (sweep := folder_sweep(path))]
         jobs = [job for job in self._folders_below(folder) if job.plan]
         if not jobs and not sweeps:
             return None
