@@ -71,7 +71,7 @@ def _measurements(site: SiteFolders) -> tuple[Measurement, ...]:
 
 
 def _text(job: PlannedJob) -> Iterator[str]:
-    """The block of `plan`; nothing if the spec says nothing of a model."""
+    """The block of `plan`; nothing for a program that may train no model, and without GPUs."""
     found = foresight_of(job)
     if not isinstance(found, Unknown):
         from clusterjobs.foresight.text import foresight_text
@@ -79,9 +79,10 @@ def _text(job: PlannedJob) -> Iterator[str]:
         yield foresight_text(found)
         return
     show_problems(found.problems)
-    if job.loaded.spec.model and job.plan.placement.node_type.gpus:
+    spec = job.loaded.spec
+    if job.plan.placement.node_type.gpus and (spec.model or spec.framework != "command"):
         hint = f" ({found.hint})" if found.hint else ""
-        yield f"foresight\n  unknown: {found.why}{hint}"
+        yield f"foresight\n  memory, time and cost are unknown: {found.why}{hint}"
 
 
 def _data(job: PlannedJob) -> dict[str, Any] | None:

@@ -76,7 +76,23 @@ def test_the_block_has_the_same_numbers(
     assert "would fit" not in block
 
 
-def test_without_a_model_nothing_is_said(
+@pytest.mark.parametrize(
+    ("framework", "missing"),
+    [("deepspeed", "(add model: {"), ("torchrun", "(add sharding to model")],
+)
+def test_a_training_on_gpus_without_a_model_is_told_what_is_missing(
+    framework: str, missing: str, clusterjobs: Callable[..., Any], folder: pathlib.Path
+) -> None:
+    spec = folder / "exp.yaml"
+    start = "name: a\ncluster: p4d-a100\nscript: train.py\nbatch: {micro: 1}\n"
+    spec.write_text(f"{start}framework: {framework}\n")
+    assert foresight(clusterjobs, spec) is None
+    block = clusterjobs("plan", spec).out.partition("foresight\n")[2].partition("\n")[0]
+    assert block.startswith("  memory, time and cost are unknown: ")
+    assert missing in block
+
+
+def test_without_a_model_and_gpus_nothing_is_said(
     clusterjobs: Callable[..., Any], folder: pathlib.Path
 ) -> None:
     spec = folder / "exp.yaml"
@@ -165,7 +181,8 @@ def test_a_wrong_price_warns_and_stops_nothing_else(
     assert done.code == 0
     assert done.err.count("warning: prices: expected a list") == 1
     if words == ["plan"]:
-        assert "foresight\n  unknown: prices or measurements of the site cannot be read" in done.out
+        told = "time and cost are unknown: prices or measurements of the site cannot be read"
+        assert told in done.out
 
 
 # ------------------------------------------------------------------ warnings

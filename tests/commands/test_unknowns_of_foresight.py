@@ -133,7 +133,9 @@ def test_gpus_without_numbers_are_not_guessed(
 ) -> None:
     (folder / "mine.yaml").write_text(DESCRIPTION.replace(old, new))
     assert foresight(clusterjobs, spec, *MINE) is None
-    assert block(clusterjobs, spec, *MINE).startswith(f"  unknown: {message}")
+    assert block(clusterjobs, spec, *MINE).startswith(
+        f"  memory, time and cost are unknown: {message}"
+    )
 
 
 def test_a_framework_without_predictions_gets_no_wrong_hint(
@@ -141,7 +143,7 @@ def test_a_framework_without_predictions_gets_no_wrong_hint(
 ) -> None:
     model = "model: {layers: 2, hidden: 64, heads: 2, sequence: 64, vocab: 100, sharding: ddp}\n"
     spec.write_text(f"name: a\ncluster: p4d-a100\nframework: command\ncommand: ./run\n{model}")
-    told = "  unknown: nothing is predicted for framework: command"
+    told = "  memory, time and cost are unknown: nothing is predicted for framework: command"
     assert block(clusterjobs, spec) == told
 
 
