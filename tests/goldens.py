@@ -43,6 +43,8 @@ STORED_IN = {  # the others are functions, in functions.sh, and files, in files.
     **dict.fromkeys(("preflight", "before", "beside", "roles", "launch", "after"), "launch.sh"),
     "programs": "functions.sh",
 }
+# What a script carries that is made for its spec.
+_OWN = re.compile(r"(?ms)^: <<'end of (plan\.json|start_again\.sh)'\n(.*?)\nend of \1\n")
 _BLOCK = re.compile(r"(?ms)^# ======== (\S+)\n(.*?)(?=\n# ======== |\Z)")
 
 
@@ -75,6 +77,10 @@ def parts(script: str) -> dict[str, str]:
     found: dict[str, list[str]] = {}
     name = "title"
     script = script.replace("\n#SBATCH", "\n\n#SBATCH", 1)
+    own = dict(_OWN.findall(script))
+    record = re.search(r"(?m)^\{\"name\": .*", own.get("plan.json", script))
+    assert record
+    script = _OWN.sub("", script)
     for paragraph in re.split(r"\n\n+", script):
         if function := re.search(r"(?m)^(\w+)\(\) [{(]", paragraph):
             name = "main" if function[1] == "main" else f"{function[1]}()"
@@ -89,13 +95,12 @@ def parts(script: str) -> dict[str, str]:
         elif paragraph.startswith(': "${SLURMD_NODENAME'):
             name = "programs"
         found.setdefault(name, []).append(paragraph)
-    record = re.search(r"plan\.json\.new.*\n(.*)", script)
-    assert record
     title = found["title"][0].splitlines()[1]
     return {
         **{name: "\n\n".join(one) for name, one in found.items()},
+        "start_again()": own["start_again.sh"],
         "title": title,
-        "record": record[1],
+        "record": record[0],
     }
 
 

@@ -23,7 +23,9 @@ from case_files import Case
 from clusterjobs.resources import node_program, template_texts
 
 SHELLCHECK = pathlib.Path(sys.executable).with_name("shellcheck")
-EMBEDDED = re.compile(r"(?ms)^: <<'end of ([a-z0-9_]+\.(?:py|sh))'\n(.*?)\nend of \1$")
+EMBEDDED = re.compile(
+    r"(?ms)^: <<'end of (?!start_again)([a-z0-9_]+\.(?:py|sh))'\n(.*?)\nend of \1$"
+)
 
 
 def render(clusterjobs: Callable[..., object], case: Case, folder: pathlib.Path) -> dict[str, str]:

@@ -85,7 +85,7 @@ def _is_missing(path: pathlib.Path) -> bool:
 
 # ------------------------------------------------------------------ shared folders
 # Warns about folders of a job on this machine with which it would not start.
-# The rule is that of `make_safe_folder` in the job script: no other user may change or replace a
+# The rule is that of `make_safe_folder.sh` in the job script: no other user may change or replace a
 # job's folder or its copy of the log, nor add a checkpoint.
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from clusterjobs import resources
 from clusterjobs.frameworks.base import ConfigFile
 from clusterjobs.script import shell
+from clusterjobs.script.lines import wrapped
 from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.context import Context, Rendering
 from clusterjobs.sections.plan import Files, Input, Plan
@@ -122,6 +123,8 @@ def check_data_paths(context: Context) -> None:
 def render(rendering: Rendering) -> dict[str, Any]:
     """What the block `files` prints, and the programs that the script carries."""
     plan, files, record = rendering.plan, rendering.plan.files, rendering.plan_json
+    run_in_place = ["make_safe_folder.sh", *["first_exit_code.sh"] * plan.launch.kills_others]
+    unpacked = [*map(_program, node_programs(plan)), *_requests(plan)]
     return {
         "is_needed": bool(files.configs or files.folders),
         "configs": [_config(file) for file in files.configs if not isinstance(file.text, Text)],
@@ -132,7 +135,8 @@ def render(rendering: Rendering) -> dict[str, Any]:
         # That of a sweep is printed by its own block.
         "plan_json": shell.verbatim(record if isinstance(record, str) else ""),
         "needs_python": plan.restarts is not None or plan.preflight is not None,
-        "programs": [*map(_program, node_programs(plan)), *_requests(plan)],
+        "unpacked": wrapped(tuple(one["name"] for one in unpacked)),
+        "programs": [*map(_program, run_in_place), *unpacked],
     }
 
 
@@ -146,7 +150,7 @@ def has_watchdog(plan: Plan) -> bool:
 
 
 def node_programs(plan: Plan) -> tuple[str, ...]:
-    """The programs that the job carries, and what they import."""
+    """The programs that the job unpacks into its folder, and what they import."""
     return resources.with_imports(
         (
             *(("attempt.py",) if plan.restarts else ()),

@@ -249,9 +249,7 @@ def launch_text(plan: Plan) -> dict[str, Any]:
         "option_lines": [shell.quote(one) for one in launch.own_options],
         "cpus_per_task": plan.placement.cpus_per_task or 1,
         "has_node_rank": any(one.name == NODE_RANK for one in plan.environment.variables),
-        "kills_others": any(
-            one.name == "kill-on-bad-exit" and one.value == 1 for one in launch.srun_options
-        ),
+        "kills_others": launch.kills_others,
         "is_over_ssh": is_over_ssh(plan),
         "has_functions": is_over_ssh(plan),
         "functions_template": TemplateName("functions/ssh.sh.j2"),

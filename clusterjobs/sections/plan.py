@@ -443,6 +443,11 @@ class Launch(NamedTuple):
     ssh: SshServer | None
     programs: tuple[str, ...]
 
+    @property
+    def kills_others(self) -> bool:
+        """Whether srun kills the other ranks when one has failed."""
+        return any(one.name == "kill-on-bad-exit" and one.value == 1 for one in self.srun_options)
+
 
 class Role(NamedTuple):
     """A command on the nodes from number `first` on, from 0 among the job's nodes.

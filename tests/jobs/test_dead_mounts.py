@@ -47,7 +47,8 @@ def reasons(jobs: Jobs, job_id: str) -> list[str]:
 def test_a_job_whose_own_folder_does_not_answer_ends_and_names_it(jobs: Jobs) -> None:
     told, log = ended(jobs, "/fsx/logs/")
     assert told.exit_code == 1, log
-    assert log == f"clusterjobs: no answer in 60 s: make_job_folder /fsx/logs/{told.job_id}\n"
+    command = f"run_carried make_safe_folder.sh /fsx/logs/{told.job_id} job"
+    assert log == f"clusterjobs: no answer in 60 s: {command}\n"
     assert told.ranks == {}
 
 
@@ -55,7 +56,7 @@ def test_checkpoints_that_do_not_answer_end_the_job_once(jobs: Jobs) -> None:
     keys = {"checkpoints": {"path": "/fsx/saved"}, "restarts": {"failure": 3}}
     told, log = ended(jobs, "/fsx/saved", **keys)
     assert told.exit_code == 1, log
-    assert "no answer in 60 s: make_safe_folder /fsx/saved closed" in told.log
+    assert "no answer in 60 s: run_carried make_safe_folder.sh /fsx/saved closed" in told.log
     assert reasons(jobs, told.job_id) == ["not_started"]
     assert told.ranks == {}
 

@@ -20,7 +20,20 @@ def _words(command: str) -> list[str]:
 SET_OPTIONS = _words("set +o | cut -d' ' -f3")
 SHOPT_OPTIONS = _words("shopt | cut -f1")
 BUILTINS = [one for one in _words("compgen -b") if one not in (".", ":", "[")]
-PROGRAMS = ["awk", "cat", "date", "env", "grep", "mkdir", "mv", "python3", "rm", "scancel", "sleep"]
+PROGRAMS = [
+    "awk",
+    "cat",
+    "date",
+    "env",
+    "grep",
+    "mkdir",
+    "mv",
+    "python3",
+    "rm",
+    "scancel",
+    "sed",
+    "sleep",
+]
 PROGRAMS += ["scontrol", "squeue", "srun", "tail", "tee", "timeout", "tr"]
 OF_THE_SCRIPT = ["main", "fail", "finish", "start_job", "run_ranks", "decide", "requeue"]
 BODIES = ["return 1", ":", "exit 3", "echo hostile", "cd /", "set -x"]

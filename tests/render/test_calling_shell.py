@@ -24,7 +24,7 @@ CLEAN |= {"A_KEY": "do-not-show"}
 RANK = """\
 import json, os, resource, shutil, signal, sys
 limits = [resource.getrlimit(one) for one in range(16)]
-found = [shutil.which(one) for one in ("scontrol", "srun", "mkdir", "awk")]
+found = [shutil.which(one) for one in ("scontrol", "srun", "mkdir", "awk", "sed")]
 environment = {**os.environ, "A_KEY": len(os.environ["A_KEY"])}
 print("seen:", json.dumps([sys.argv, environment, found, limits, os.getcwd(), sys.flags.optimize]))
 """

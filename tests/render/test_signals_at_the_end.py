@@ -20,7 +20,7 @@ trap : PIPE
 trap 'reason=cancelled' TERM
 reason='' child_status=0 job_dir=$(mktemp -d)
 : > "$job_dir/job.log"
-first_exit_code() {{ echo "$1"; }}
+run_carried() {{ echo "${{*: -1}}"; }} # first_exit_code.sh
 sleep 150 & other=$!
 for ((i = 0; i < {times}; i++)); do
   {name} env kill -{signal} $$

@@ -158,7 +158,7 @@ def render(rendering: Rendering) -> dict[str, Any]:
         "folder": shell.quote(job.folder),
         "has_log_copy": job.log_copy is not None,
         "log_copy": shell.quote(job.log_copy or ""),
-        "trust": ShellText("".join(f"{name}/" for name in job.trust)),
+        "trust": ShellText("".join(f" {shell.quote(name)}" for name in job.trust)),
         "umask": ShellText("o-w" if job.trust else "go-w"),
         "has_workdir": job.workdir is not None,
         "workdir": shell.quote(job.workdir or "."),

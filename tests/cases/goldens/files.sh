@@ -4,12 +4,12 @@
 
 # ======== array-of-commands
   # ---- files ---------------------------------------------------------------------------------
-  with_timeout make_safe_folder "/fsx/shards/${SLURM_ARRAY_TASK_ID:?not set on this node: ${reason:=not_started}}" closed
+  with_timeout run_carried make_safe_folder.sh "/fsx/shards/${SLURM_ARRAY_TASK_ID:?not set on this node: ${reason:=not_started}}" closed
   check_origin "/fsx/shards/${SLURM_ARRAY_TASK_ID:?not set on this node: ${reason:=not_started}}"
 
 # ======== container-docker-neox
   # ---- files ---------------------------------------------------------------------------------
-  with_timeout make_safe_folder /fsx/checkpoints/neox closed
+  with_timeout run_carried make_safe_folder.sh /fsx/checkpoints/neox closed
   check_origin /fsx/checkpoints/neox
   cat > "$job_dir"/clusterjobs_launch.yml <<'END'
 {
@@ -63,7 +63,7 @@ END
 
 # ======== deepspeed-srun-p4d
   # ---- files ---------------------------------------------------------------------------------
-  with_timeout make_safe_folder /fsx/checkpoints/gpt2-345m closed
+  with_timeout run_carried make_safe_folder.sh /fsx/checkpoints/gpt2-345m closed
   check_origin /fsx/checkpoints/gpt2-345m
   cat > "$job_dir"/ds_config.json <<'END'
 {
@@ -91,7 +91,7 @@ END
 
 # ======== deepspeed-launcher-p3dn
   # ---- files ---------------------------------------------------------------------------------
-  with_timeout make_safe_folder /fsx/checkpoints/bert-large/fp16 closed
+  with_timeout run_carried make_safe_folder.sh /fsx/checkpoints/bert-large/fp16 closed
   check_origin /fsx/checkpoints/bert-large/fp16
   cat > "$job_dir"/ds_config.json <<'END'
 {
@@ -117,7 +117,7 @@ END
 
 # ======== gpt-neox-2node-gcp
   # ---- files ---------------------------------------------------------------------------------
-  with_timeout make_safe_folder /home/research/checkpoints/gpt-neox-gcp closed
+  with_timeout run_carried make_safe_folder.sh /home/research/checkpoints/gpt-neox-gcp closed
   check_origin /home/research/checkpoints/gpt-neox-gcp
   cat > "$job_dir"/clusterjobs_launch.yml <<'END'
 {
@@ -130,7 +130,7 @@ END
 
 # ======== megatron-torchrun-345m
   # ---- files ---------------------------------------------------------------------------------
-  with_timeout make_safe_folder /fsx/checkpoints/gpt2-345m closed
+  with_timeout run_carried make_safe_folder.sh /fsx/checkpoints/gpt2-345m closed
   check_origin /fsx/checkpoints/gpt2-345m
   cat > "$job_dir"/ds_config.json <<'END'
 {
@@ -148,7 +148,7 @@ END
 
 # ======== megatron-one-gpu
   # ---- files ---------------------------------------------------------------------------------
-  with_timeout make_safe_folder /fsx/checkpoints/gpt2-345m-1gpu closed
+  with_timeout run_carried make_safe_folder.sh /fsx/checkpoints/gpt2-345m-1gpu closed
   check_origin /fsx/checkpoints/gpt2-345m-1gpu
   cat > "$job_dir"/ds_config.json <<'END'
 {
@@ -166,7 +166,7 @@ END
 
 # ======== megatron-launcher-7b
   # ---- files ---------------------------------------------------------------------------------
-  with_timeout make_safe_folder /fsx/checkpoints/gpt2-7b closed
+  with_timeout run_carried make_safe_folder.sh /fsx/checkpoints/gpt2-7b closed
   check_origin /fsx/checkpoints/gpt2-7b
   cat > "$job_dir"/ds_config.json <<'END'
 {
@@ -184,7 +184,7 @@ END
 
 # ======== megatron-srun-175b
   # ---- files ---------------------------------------------------------------------------------
-  with_timeout make_safe_folder /fsx/checkpoints/gpt3-175b closed
+  with_timeout run_carried make_safe_folder.sh /fsx/checkpoints/gpt3-175b closed
   check_origin /fsx/checkpoints/gpt3-175b
   cat > "$job_dir"/ds_config.json <<'END'
 {
@@ -219,7 +219,7 @@ END
 
 # ======== neox-two-nodes
   # ---- files ---------------------------------------------------------------------------------
-  with_timeout make_safe_folder /fsx/checkpoints/gpt-neox-small closed
+  with_timeout run_carried make_safe_folder.sh /fsx/checkpoints/gpt-neox-small closed
   check_origin /fsx/checkpoints/gpt-neox-small
   cat > "$job_dir"/clusterjobs_launch.yml <<'END'
 {
@@ -237,7 +237,7 @@ END
 
 # ======== neox-20b
   # ---- files ---------------------------------------------------------------------------------
-  with_timeout make_safe_folder /fsx/checkpoints/neox-20b closed
+  with_timeout run_carried make_safe_folder.sh /fsx/checkpoints/neox-20b closed
   check_origin /fsx/checkpoints/neox-20b
   cat > "$job_dir"/clusterjobs_launch.yml <<'END'
 {
@@ -284,7 +284,7 @@ END
 
 # ======== huggingface-torchrun-zero
   # ---- files ---------------------------------------------------------------------------------
-  with_timeout make_safe_folder /fsx/checkpoints/sft closed
+  with_timeout run_carried make_safe_folder.sh /fsx/checkpoints/sft closed
   check_origin /fsx/checkpoints/sft
   cat > "$job_dir"/ds_config.json <<'END'
 {
@@ -300,7 +300,7 @@ END
 
 # ======== huggingface-accelerate-fsdp
   # ---- files ---------------------------------------------------------------------------------
-  with_timeout make_safe_folder /fsx/checkpoints/sft closed
+  with_timeout run_carried make_safe_folder.sh /fsx/checkpoints/sft closed
   check_origin /fsx/checkpoints/sft
   cat > "$job_dir"/fsdp_config.json <<'END'
 {
@@ -356,7 +356,7 @@ END
 
 # ======== lightning-p4d
   # ---- files ---------------------------------------------------------------------------------
-  with_timeout make_safe_folder /fsx/checkpoints/vit closed
+  with_timeout run_carried make_safe_folder.sh /fsx/checkpoints/vit closed
   check_origin /fsx/checkpoints/vit
   mkdir -p -- "$job_dir"/lightning/clusterjobs.dist-info
   ln -sf -- ../lightning_callback.py "$job_dir"/lightning/
@@ -374,12 +374,12 @@ END
 
 # ======== fairseq-hydra-p4d
   # ---- files ---------------------------------------------------------------------------------
-  with_timeout make_safe_folder '/fsx/checkpoints/roberta-hydra 1' closed
+  with_timeout run_carried make_safe_folder.sh '/fsx/checkpoints/roberta-hydra 1' closed
   check_origin '/fsx/checkpoints/roberta-hydra 1'
 
 # ======== everything
   # ---- files ---------------------------------------------------------------------------------
-  with_timeout make_safe_folder '/fsx/checkpoints/every key' closed
+  with_timeout run_carried make_safe_folder.sh '/fsx/checkpoints/every key' closed
   check_origin '/fsx/checkpoints/every key'
   cat > "$job_dir"/ds_config.json <<'END'
 {
@@ -395,7 +395,7 @@ END
 
 # ======== names-in-other-scripts
   # ---- files ---------------------------------------------------------------------------------
-  with_timeout make_safe_folder '/fsx/checkpoints/Übung-größe-日本語' closed
+  with_timeout run_carried make_safe_folder.sh '/fsx/checkpoints/Übung-größe-日本語' closed
   check_origin '/fsx/checkpoints/Übung-größe-日本語'
 
   # ---- inputs: fail now, since a retry would miss the same files -----------------------------

@@ -14,21 +14,18 @@ finish() {
 }
 
 # ======== container-shifter-p4d
-start_again() { # ARGUMENT...: without the variables of sbatch's caller that change bash or describe another job
-  local name kept others dropped=()
-  kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
-  kept+='|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK'
-  kept+='|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE|SPANK_.*'
-  others+='RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|ROLE_RANK|BASH_ENV|BASHOPTS|POSIXLY_CORRECT'
-  others+='|SECONDS|SHELLOPTS|BASH_COMPAT|CDPATH|EXECIGNORE|FUNCNEST|GLOBIGNORE|TMOUT|SLURM_.*|SRUN_.*|TORCHELASTIC_.*'
-  others+='|OMPI_COMM_.*|PMI.*|SQUEUE_.*|SCANCEL_.*|SCONTROL_.*'
-  unset EXECIGNORE; export HOME=${HOME:-~} USER=${USER:-${SLURM_JOB_USER-}} PATH="${PATH:+$PATH:}"/opt/slurm/bin:/usr/bin:/bin
-  while IFS='=' read -r -d '' name _; do
-    [[ ! $name =~ ^($others)$ || $name =~ ^SLURM_($kept)$ ]] || dropped+=(-u "$name")
-    [[ $name != BASH_FUNC_*%% ]] || ! type "${name:10:-2}" &> /dev/null || dropped+=(-u "$name") # it hides a command
-  done < /proc/self/environ
-  exec env "${dropped[@]}" "$BASH" "$0" "$@"
-}
+local name kept others dropped=() # patterns of names: what this job has from Slurm; what changes bash or is another job's
+kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
+kept+='|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK'
+kept+='|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE|SPANK_.*'
+others+='RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|ROLE_RANK|BASH_ENV|BASHOPTS|POSIXLY_CORRECT'
+others+='|SECONDS|SHELLOPTS|BASH_COMPAT|CDPATH|EXECIGNORE|FUNCNEST|GLOBIGNORE|TMOUT|SLURM_.*|SRUN_.*|TORCHELASTIC_.*'
+others+='|OMPI_COMM_.*|PMI.*|SQUEUE_.*|SCANCEL_.*|SCONTROL_.*'
+while IFS='=' read -r -d '' name _; do
+  [[ ! $name =~ ^($others)$ || $name =~ ^SLURM_($kept)$ ]] || dropped+=(-u "$name")
+  [[ $name != BASH_FUNC_*%% ]] || ! type "${name:10:-2}" &> /dev/null || dropped+=(-u "$name") # it hides a command
+done < /proc/self/environ
+exec env "${dropped[@]}" "$BASH" "$0" "$@"
 
 # ======== container-docker-deepspeed
 finish() {
@@ -103,6 +100,9 @@ watch_ranks() { # stops ranks that have stalled, and a launcher whose ranks are 
 main "$@"
 exit # programs follow
 
+: <<'end of make_safe_folder.sh'
+(the text of make_safe_folder.sh)
+end of make_safe_folder.sh
 : <<'end of ssh_interface.py'
 (the text of ssh_interface.py)
 end of ssh_interface.py
@@ -126,6 +126,12 @@ end of ssh_settings.py
 main "$@"
 exit # programs follow
 
+: <<'end of make_safe_folder.sh'
+(the text of make_safe_folder.sh)
+end of make_safe_folder.sh
+: <<'end of first_exit_code.sh'
+(the text of first_exit_code.sh)
+end of first_exit_code.sh
 : <<'end of attempt.py'
 (the text of attempt.py)
 end of attempt.py
@@ -227,6 +233,14 @@ finish() {
 : "${SLURMD_NODENAME:?this is a batch script: submit it with sbatch}"
 [[ $- != *p* ]] || start_again "$@"
 main "$@"
+exit # programs follow
+
+: <<'end of make_safe_folder.sh'
+(the text of make_safe_folder.sh)
+end of make_safe_folder.sh
+: <<'end of first_exit_code.sh'
+(the text of first_exit_code.sh)
+end of first_exit_code.sh
 
 
 # ======== deepspeed-pdsh-p4d
@@ -242,6 +256,12 @@ launch_over_ssh() { # ssh_serve.py runs on every node, and the launcher on the f
 main "$@"
 exit # programs follow
 
+: <<'end of make_safe_folder.sh'
+(the text of make_safe_folder.sh)
+end of make_safe_folder.sh
+: <<'end of first_exit_code.sh'
+(the text of first_exit_code.sh)
+end of first_exit_code.sh
 : <<'end of ssh_interface.py'
 (the text of ssh_interface.py)
 end of ssh_interface.py
@@ -260,21 +280,18 @@ end of ssh_settings.py
 
 
 # ======== accelerate-on-pcs
-start_again() { # ARGUMENT...: without the variables of sbatch's caller that change bash or describe another job
-  local name kept others dropped=()
-  kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
-  kept+='|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK'
-  kept+='|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE|SPANK_.*'
-  others+='RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|ROLE_RANK|BASH_ENV|BASHOPTS|POSIXLY_CORRECT'
-  others+='|SECONDS|SHELLOPTS|BASH_COMPAT|CDPATH|EXECIGNORE|FUNCNEST|GLOBIGNORE|TMOUT|SLURM_.*|SRUN_.*|TORCHELASTIC_.*'
-  others+='|OMPI_COMM_.*|PMI.*|SQUEUE_.*|SCANCEL_.*|SCONTROL_.*|ACCELERATE_.*|FSDP_.*'
-  unset EXECIGNORE; export HOME=${HOME:-~} USER=${USER:-${SLURM_JOB_USER-}} PATH="${PATH:+$PATH:}"/opt/aws/pcs/scheduler/slurm-24.11/bin:/usr/bin:/bin
-  while IFS='=' read -r -d '' name _; do
-    [[ ! $name =~ ^($others)$ || $name =~ ^SLURM_($kept)$ ]] || dropped+=(-u "$name")
-    [[ $name != BASH_FUNC_*%% ]] || ! type "${name:10:-2}" &> /dev/null || dropped+=(-u "$name") # it hides a command
-  done < /proc/self/environ
-  exec env "${dropped[@]}" "$BASH" "$0" "$@"
-}
+local name kept others dropped=() # patterns of names: what this job has from Slurm; what changes bash or is another job's
+kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
+kept+='|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK'
+kept+='|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE|SPANK_.*'
+others+='RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|ROLE_RANK|BASH_ENV|BASHOPTS|POSIXLY_CORRECT'
+others+='|SECONDS|SHELLOPTS|BASH_COMPAT|CDPATH|EXECIGNORE|FUNCNEST|GLOBIGNORE|TMOUT|SLURM_.*|SRUN_.*|TORCHELASTIC_.*'
+others+='|OMPI_COMM_.*|PMI.*|SQUEUE_.*|SCANCEL_.*|SCONTROL_.*|ACCELERATE_.*|FSDP_.*'
+while IFS='=' read -r -d '' name _; do
+  [[ ! $name =~ ^($others)$ || $name =~ ^SLURM_($kept)$ ]] || dropped+=(-u "$name")
+  [[ $name != BASH_FUNC_*%% ]] || ! type "${name:10:-2}" &> /dev/null || dropped+=(-u "$name") # it hides a command
+done < /proc/self/environ
+exec env "${dropped[@]}" "$BASH" "$0" "$@"
 
 finish() {
   local status=$?; (( SECONDS >= 0 )) || SECONDS=0 # the clock was set back
@@ -291,21 +308,18 @@ finish() {
 }
 
 # ======== bloom-without-partition
-start_again() { # ARGUMENT...: without the variables of sbatch's caller that change bash or describe another job
-  local name kept others dropped=()
-  kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
-  kept+='|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK|HINT'
-  kept+='|MEM_PER_NODE|NTASKS_PER_NODE|SPANK_.*'
-  others+='RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|ROLE_RANK|BASH_ENV|BASHOPTS|POSIXLY_CORRECT'
-  others+='|SECONDS|SHELLOPTS|BASH_COMPAT|CDPATH|EXECIGNORE|FUNCNEST|GLOBIGNORE|TMOUT|SLURM_.*|SRUN_.*|TORCHELASTIC_.*'
-  others+='|OMPI_COMM_.*|PMI.*|SQUEUE_.*|SCANCEL_.*|SCONTROL_.*'
-  unset EXECIGNORE; export HOME=${HOME:-~} USER=${USER:-${SLURM_JOB_USER-}} PATH="${PATH:+$PATH:}"/usr/bin:/bin
-  while IFS='=' read -r -d '' name _; do
-    [[ ! $name =~ ^($others)$ || $name =~ ^SLURM_($kept)$ ]] || dropped+=(-u "$name")
-    [[ $name != BASH_FUNC_*%% ]] || ! type "${name:10:-2}" &> /dev/null || dropped+=(-u "$name") # it hides a command
-  done < /proc/self/environ
-  exec env "${dropped[@]}" "$BASH" "$0" "$@"
-}
+local name kept others dropped=() # patterns of names: what this job has from Slurm; what changes bash or is another job's
+kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
+kept+='|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK|HINT'
+kept+='|MEM_PER_NODE|NTASKS_PER_NODE|SPANK_.*'
+others+='RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|ROLE_RANK|BASH_ENV|BASHOPTS|POSIXLY_CORRECT'
+others+='|SECONDS|SHELLOPTS|BASH_COMPAT|CDPATH|EXECIGNORE|FUNCNEST|GLOBIGNORE|TMOUT|SLURM_.*|SRUN_.*|TORCHELASTIC_.*'
+others+='|OMPI_COMM_.*|PMI.*|SQUEUE_.*|SCANCEL_.*|SCONTROL_.*'
+while IFS='=' read -r -d '' name _; do
+  [[ ! $name =~ ^($others)$ || $name =~ ^SLURM_($kept)$ ]] || dropped+=(-u "$name")
+  [[ $name != BASH_FUNC_*%% ]] || ! type "${name:10:-2}" &> /dev/null || dropped+=(-u "$name") # it hides a command
+done < /proc/self/environ
+exec env "${dropped[@]}" "$BASH" "$0" "$@"
 
 # ======== tiny-gpt-sweep
 # ==== 6 points of the sweep tiny-gpt-sweep ====================================================
@@ -410,6 +424,12 @@ check_all_reduce() { # GBPS PERCENT SECONDS: the time after which a rank reports
 main "$@"
 exit # programs follow
 
+: <<'end of make_safe_folder.sh'
+(the text of make_safe_folder.sh)
+end of make_safe_folder.sh
+: <<'end of first_exit_code.sh'
+(the text of first_exit_code.sh)
+end of first_exit_code.sh
 : <<'end of all_reduce.py'
 (the text of all_reduce.py)
 end of all_reduce.py
@@ -446,21 +466,18 @@ check_nodes() {
 }
 
 # ======== whole-nodes-unrequested
-start_again() { # ARGUMENT...: without the variables of sbatch's caller that change bash or describe another job
-  local name kept others dropped=()
-  kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
-  kept+='|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID|TOPOLOGY_.*|WORKING_CLUSTER|MEM_PER_NODE'
-  kept+='|NTASKS_PER_NODE|SPANK_.*'
-  others+='RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|ROLE_RANK|CUDA_VISIBLE_DEVICES|BASH_ENV'
-  others+='|BASHOPTS|POSIXLY_CORRECT|SECONDS|SHELLOPTS|BASH_COMPAT|CDPATH|EXECIGNORE|FUNCNEST|GLOBIGNORE|TMOUT|SLURM_.*'
-  others+='|SRUN_.*|TORCHELASTIC_.*|OMPI_COMM_.*|PMI.*|SQUEUE_.*|SCANCEL_.*|SCONTROL_.*'
-  unset EXECIGNORE; export HOME=${HOME:-~} USER=${USER:-${SLURM_JOB_USER-}} PATH="${PATH:+$PATH:}"/opt/slurm/bin:/usr/bin:/bin
-  while IFS='=' read -r -d '' name _; do
-    [[ ! $name =~ ^($others)$ || $name =~ ^SLURM_($kept)$ ]] || dropped+=(-u "$name")
-    [[ $name != BASH_FUNC_*%% ]] || ! type "${name:10:-2}" &> /dev/null || dropped+=(-u "$name") # it hides a command
-  done < /proc/self/environ
-  exec env "${dropped[@]}" "$BASH" "$0" "$@"
-}
+local name kept others dropped=() # patterns of names: what this job has from Slurm; what changes bash or is another job's
+kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
+kept+='|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID|TOPOLOGY_.*|WORKING_CLUSTER|MEM_PER_NODE'
+kept+='|NTASKS_PER_NODE|SPANK_.*'
+others+='RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|ROLE_RANK|CUDA_VISIBLE_DEVICES|BASH_ENV'
+others+='|BASHOPTS|POSIXLY_CORRECT|SECONDS|SHELLOPTS|BASH_COMPAT|CDPATH|EXECIGNORE|FUNCNEST|GLOBIGNORE|TMOUT|SLURM_.*'
+others+='|SRUN_.*|TORCHELASTIC_.*|OMPI_COMM_.*|PMI.*|SQUEUE_.*|SCANCEL_.*|SCONTROL_.*'
+while IFS='=' read -r -d '' name _; do
+  [[ ! $name =~ ^($others)$ || $name =~ ^SLURM_($kept)$ ]] || dropped+=(-u "$name")
+  [[ $name != BASH_FUNC_*%% ]] || ! type "${name:10:-2}" &> /dev/null || dropped+=(-u "$name") # it hides a command
+done < /proc/self/environ
+exec env "${dropped[@]}" "$BASH" "$0" "$@"
 
 # ======== restarts-megatron
 run_ranks() { # COMMAND...: in the background, since bash handles signals only between commands
@@ -474,7 +491,7 @@ run_ranks() { # COMMAND...: in the background, since bash handles signals only b
   [[ -n $reason || ! -s $job_dir/watchdog.$attempt ]] || reason=$(< "$job_dir/watchdog.$attempt")
   [[ -n $reason ]] || ask_slurm_for_reason
   (( status != 0 || SECONDS < exit_second )) || reason=time_limit
-  (( status <= 128 )) || [[ -n $reason ]] || status=$(first_exit_code "$status" "$log_before")
+  (( status <= 128 )) || [[ -n $reason ]] || status=$(run_carried first_exit_code.sh "$job_dir/job.log" "$log_before" "$status")
   [[ $status == 0 && -z $reason ]] || exit "$status" # stopped ranks never count as completed
 }
 
@@ -512,7 +529,7 @@ decide() { # begin | end OPTION...: by attempt.py, which also writes the record;
 start_job() { # JOB_FOLDER ARGUMENT...
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1)) reason='' ranks='' # why it ends; the ranks, while they run
   umask go-w # for the ranks, too
-  with_timeout make_job_folder "$job_dir"
+  with_timeout run_carried make_safe_folder.sh "$job_dir" job
   exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1
   log_writer=$! # a tee that is killed starts again
   [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
@@ -525,8 +542,9 @@ start_job() { # JOB_FOLDER ARGUMENT...
   trap on_time_limit USR1
   (( attempt > 1 )) || rm -f -- "$job_dir"/{attempts.jsonl,started} # a new cluster reuses job ids
   printf '%s %(%s)T\n' "$attempt" -1 >> "$job_dir/started" || true # an attempt without a record has been lost
-  write_plan || true # a full disk
-  unpack_programs || fail "cannot write into $job_dir"
+  { carried plan.json > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } || true # a full disk
+  unpack_programs \
+    attempt.py attempt_files.py watchdog.py watchdog_ranks.py || fail "cannot write into $job_dir"
   [[ -z ${SLURM_ARRAY_JOB_ID-} ]] || fail 'planned as one job, got an array (the spec may have `sbatch: {array: 0-3}`)'
   (( $# == 1 )) || fail "unexpected arguments: ${*:2} (job_arguments: true in the spec allows them)"
 }
@@ -600,7 +618,7 @@ decide() { # begin | end OPTION...: by attempt.py, which also writes the record;
 start_job() { # JOB_FOLDER ARGUMENT...
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1)) reason='' ranks='' # why it ends; the ranks, while they run
   umask go-w # for the ranks, too
-  with_timeout make_job_folder "$job_dir"
+  with_timeout run_carried make_safe_folder.sh "$job_dir" job
   exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1
   log_writer=$! # a tee that is killed starts again
   [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
@@ -613,8 +631,9 @@ start_job() { # JOB_FOLDER ARGUMENT...
   trap on_time_limit USR1
   (( attempt > 1 )) || rm -f -- "$job_dir"/{attempts.jsonl,started} # a new cluster reuses job ids
   printf '%s %(%s)T\n' "$attempt" -1 >> "$job_dir/started" || true # an attempt without a record has been lost
-  write_plan || true # a full disk
-  unpack_programs || fail "cannot write into $job_dir"
+  { carried plan.json > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } || true # a full disk
+  unpack_programs \
+    attempt.py attempt_files.py || fail "cannot write into $job_dir"
   [[ -z ${SLURM_ARRAY_JOB_ID-} ]] || fail 'planned as one job, got an array (the spec may have `sbatch: {array: 0-3}`)'
   (( $# == 1 )) || fail "unexpected arguments: ${*:2} (job_arguments: true in the spec allows them)"
 }
@@ -742,7 +761,7 @@ start_job() { # JOB_FOLDER ARGUMENT...
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1)) reason='' ranks='' # why it ends; the ranks, while they run
   umask go-w # for the ranks, too
   token=$(mktemp -u XXXXXXXXXXXX) # in names in /tmp, so that nobody else can have made them
-  with_timeout make_job_folder "$job_dir"
+  with_timeout run_carried make_safe_folder.sh "$job_dir" job
   exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1
   log_writer=$! # a tee that is killed starts again
   [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
@@ -755,7 +774,7 @@ start_job() { # JOB_FOLDER ARGUMENT...
   for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do trap "on_signal $signal" "$signal"; done
   (( attempt > 1 )) || rm -f -- "$job_dir"/{attempts.jsonl,started} # a new cluster reuses job ids
   printf '%s %(%s)T\n' "$attempt" -1 >> "$job_dir/started" || true # an attempt without a record has been lost
-  write_plan || true # a full disk
+  { carried plan.json > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } || true # a full disk
   [[ -z ${SLURM_ARRAY_JOB_ID-} ]] || fail 'planned as one job, got an array (the spec may have `sbatch: {array: 0-3}`)'
   (( $# == 1 )) || fail "unexpected arguments: ${*:2} (job_arguments: true in the spec allows them)"
 }
@@ -771,7 +790,7 @@ run_ranks() { # COMMAND...: in the background, since bash handles signals only b
   trap : PIPE; ranks=''
   [[ -n $reason ]] || ask_slurm_for_reason
   [[ -n $reason ]] || fail_if_role_ended "$status"
-  (( status <= 128 )) || [[ -n $reason ]] || status=$(first_exit_code "$status" "$log_before")
+  (( status <= 128 )) || [[ -n $reason ]] || status=$(run_carried first_exit_code.sh "$job_dir/job.log" "$log_before" "$status")
   [[ $status == 0 && -z $reason ]] || exit "$status" # stopped ranks never count as completed
 }
 
@@ -1058,7 +1077,7 @@ signal_ranks() { # SIGNAL
 start_job() { # JOB_FOLDER
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1)) reason='' ranks='' # why it ends; the ranks, while they run
   umask go-w # for the ranks, too
-  with_timeout make_job_folder "$job_dir"
+  with_timeout run_carried make_safe_folder.sh "$job_dir" job
   skip_if_ended
   exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1
   log_writer=$! # a tee that is killed starts again
@@ -1073,7 +1092,8 @@ start_job() { # JOB_FOLDER
   (( attempt > 1 )) || rm -f -- "$job_dir"/{attempts.jsonl,started} # a new cluster reuses job ids
   printf '%s %(%s)T\n' "$attempt" -1 >> "$job_dir/started" || true # an attempt without a record has been lost
   write_plan || true # a full disk
-  unpack_programs || fail "cannot write into $job_dir"
+  unpack_programs \
+    attempt.py attempt_files.py || fail "cannot write into $job_dir"
 }
 
 finish() {
@@ -1099,6 +1119,12 @@ finish() {
 main "$@"
 exit # programs follow
 
+: <<'end of make_safe_folder.sh'
+(the text of make_safe_folder.sh)
+end of make_safe_folder.sh
+: <<'end of first_exit_code.sh'
+(the text of first_exit_code.sh)
+end of first_exit_code.sh
 : <<'end of attempt.py'
 (the text of attempt.py)
 end of attempt.py
@@ -1254,7 +1280,8 @@ start_job() { # JOB_FOLDER ARGUMENT...
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1)) reason='' ranks='' # why it ends; the ranks, while they run
   umask go-w # for the ranks, too
   [[ ! -f /dev/stdout ]] || chmod go= /dev/stdout || fail "cannot protect Slurm's copy of the log"
-  with_timeout make_job_folder "$job_dir"
+  with_timeout run_carried make_safe_folder.sh "$job_dir" job
+  { chmod go= -- "$job_dir" && (umask 077 && : >> "$job_dir/job.log"); } || fail "cannot make $job_dir private"
   log_copy="/fsx/logs/lr=$lr.log"
   with_timeout make_log_copy "$log_copy"
   exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log" "$log_copy"; (( $? > 128 )); do :; done) 2>&1
@@ -1271,7 +1298,7 @@ start_job() { # JOB_FOLDER ARGUMENT...
 }
 
 make_log_copy() { # FILE: in a folder where nobody else can put a link in its place
-  make_safe_folder "${1%/*}"
+  run_carried make_safe_folder.sh "${1%/*}" shared || exit
   [[ ! -e $1 || -f $1 ]] || fail "$1 is not a regular file (logs.copy)" # a FIFO may block the log for ever
   { (umask 077 && : >> "$1") && chmod go= -- "$1"; } || fail "cannot make $1 private"
 }
@@ -1295,44 +1322,44 @@ decide() { # begin | end OPTION...: by attempt.py, which also writes the record;
 }
 
 # ======== accelerate-cpu
-start_again() { # ARGUMENT...: without the variables of sbatch's caller that change bash or describe another job
-  local name kept others dropped=()
-  kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
-  kept+='|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK'
-  kept+='|MEM_PER_NODE|NTASKS_PER_NODE|SPANK_.*'
-  others+='RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|ROLE_RANK|CUDA_VISIBLE_DEVICES|BASH_ENV'
-  others+='|BASHOPTS|POSIXLY_CORRECT|SECONDS|SHELLOPTS|BASH_COMPAT|CDPATH|EXECIGNORE|FUNCNEST|GLOBIGNORE|TMOUT|SLURM_.*'
-  others+='|SRUN_.*|TORCHELASTIC_.*|OMPI_COMM_.*|PMI.*|SQUEUE_.*|SCANCEL_.*|SCONTROL_.*|ACCELERATE_.*|FSDP_.*'
-  unset EXECIGNORE; export HOME=${HOME:-~} USER=${USER:-${SLURM_JOB_USER-}} PATH="${PATH:+$PATH:}"/opt/slurm/bin:/usr/bin:/bin
-  while IFS='=' read -r -d '' name _; do
-    [[ ! $name =~ ^($others)$ || $name =~ ^SLURM_($kept)$ ]] || dropped+=(-u "$name")
-    [[ $name != BASH_FUNC_*%% ]] || ! type "${name:10:-2}" &> /dev/null || dropped+=(-u "$name") # it hides a command
-  done < /proc/self/environ
-  exec env "${dropped[@]}" "$BASH" "$0" "$@"
-}
+local name kept others dropped=() # patterns of names: what this job has from Slurm; what changes bash or is another job's
+kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
+kept+='|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK'
+kept+='|MEM_PER_NODE|NTASKS_PER_NODE|SPANK_.*'
+others+='RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|ROLE_RANK|CUDA_VISIBLE_DEVICES|BASH_ENV'
+others+='|BASHOPTS|POSIXLY_CORRECT|SECONDS|SHELLOPTS|BASH_COMPAT|CDPATH|EXECIGNORE|FUNCNEST|GLOBIGNORE|TMOUT|SLURM_.*'
+others+='|SRUN_.*|TORCHELASTIC_.*|OMPI_COMM_.*|PMI.*|SQUEUE_.*|SCANCEL_.*|SCONTROL_.*|ACCELERATE_.*|FSDP_.*'
+while IFS='=' read -r -d '' name _; do
+  [[ ! $name =~ ^($others)$ || $name =~ ^SLURM_($kept)$ ]] || dropped+=(-u "$name")
+  [[ $name != BASH_FUNC_*%% ]] || ! type "${name:10:-2}" &> /dev/null || dropped+=(-u "$name") # it hides a command
+done < /proc/self/environ
+exec env "${dropped[@]}" "$BASH" "$0" "$@"
 
 # ======== lightning-p4d
-start_again() { # ARGUMENT...: without the variables of sbatch's caller that change bash or describe another job
-  local name kept others dropped=()
-  kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
-  kept+='|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK'
-  kept+='|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE|SPANK_.*'
-  others+='RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|ROLE_RANK|BASH_ENV|BASHOPTS|POSIXLY_CORRECT'
-  others+='|SECONDS|SHELLOPTS|BASH_COMPAT|CDPATH|EXECIGNORE|FUNCNEST|GLOBIGNORE|TMOUT|SLURM_.*|SRUN_.*|TORCHELASTIC_.*'
-  others+='|OMPI_COMM_.*|PMI.*|SQUEUE_.*|SCANCEL_.*|SCONTROL_.*|PL_TRAINER_.*'
-  unset EXECIGNORE; export HOME=${HOME:-~} USER=${USER:-${SLURM_JOB_USER-}} PATH="${PATH:+$PATH:}"/opt/slurm/bin:/usr/bin:/bin
-  while IFS='=' read -r -d '' name _; do
-    [[ ! $name =~ ^($others)$ || $name =~ ^SLURM_($kept)$ ]] || dropped+=(-u "$name")
-    [[ $name != BASH_FUNC_*%% ]] || ! type "${name:10:-2}" &> /dev/null || dropped+=(-u "$name") # it hides a command
-  done < /proc/self/environ
-  exec env "${dropped[@]}" "$BASH" "$0" "$@"
-}
+local name kept others dropped=() # patterns of names: what this job has from Slurm; what changes bash or is another job's
+kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
+kept+='|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK'
+kept+='|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE|SPANK_.*'
+others+='RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|ROLE_RANK|BASH_ENV|BASHOPTS|POSIXLY_CORRECT'
+others+='|SECONDS|SHELLOPTS|BASH_COMPAT|CDPATH|EXECIGNORE|FUNCNEST|GLOBIGNORE|TMOUT|SLURM_.*|SRUN_.*|TORCHELASTIC_.*'
+others+='|OMPI_COMM_.*|PMI.*|SQUEUE_.*|SCANCEL_.*|SCONTROL_.*|PL_TRAINER_.*'
+while IFS='=' read -r -d '' name _; do
+  [[ ! $name =~ ^($others)$ || $name =~ ^SLURM_($kept)$ ]] || dropped+=(-u "$name")
+  [[ $name != BASH_FUNC_*%% ]] || ! type "${name:10:-2}" &> /dev/null || dropped+=(-u "$name") # it hides a command
+done < /proc/self/environ
+exec env "${dropped[@]}" "$BASH" "$0" "$@"
 
 : "${SLURMD_NODENAME:?this is a batch script: submit it with sbatch}"
 [[ $- != *p* ]] || start_again "$@"
 main "$@"
 exit # programs follow
 
+: <<'end of make_safe_folder.sh'
+(the text of make_safe_folder.sh)
+end of make_safe_folder.sh
+: <<'end of first_exit_code.sh'
+(the text of first_exit_code.sh)
+end of first_exit_code.sh
 : <<'end of attempt.py'
 (the text of attempt.py)
 end of attempt.py
@@ -1386,22 +1413,19 @@ finish() {
 }
 
 # ======== jax-p4d
-start_again() { # ARGUMENT...: without the variables of sbatch's caller that change bash or describe another job
-  local name kept others dropped=()
-  kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
-  kept+='|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK'
-  kept+='|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE|SPANK_.*'
-  others+='RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|ROLE_RANK|BASH_ENV|BASHOPTS|POSIXLY_CORRECT'
-  others+='|SECONDS|SHELLOPTS|BASH_COMPAT|CDPATH|EXECIGNORE|FUNCNEST|GLOBIGNORE|TMOUT|SLURM_.*|SRUN_.*|TORCHELASTIC_.*'
-  others+='|OMPI_COMM_.*|PMI.*|SQUEUE_.*|SCANCEL_.*|SCONTROL_.*|JAX_COORDINATOR_.*|JAX_LOCAL_DEVICE_IDS.*|JAX_NUM_PROC.*'
-  others+='|JAX_PROCESS_ID.*'
-  unset EXECIGNORE; export HOME=${HOME:-~} USER=${USER:-${SLURM_JOB_USER-}} PATH="${PATH:+$PATH:}"/opt/slurm/bin:/usr/bin:/bin
-  while IFS='=' read -r -d '' name _; do
-    [[ ! $name =~ ^($others)$ || $name =~ ^SLURM_($kept)$ ]] || dropped+=(-u "$name")
-    [[ $name != BASH_FUNC_*%% ]] || ! type "${name:10:-2}" &> /dev/null || dropped+=(-u "$name") # it hides a command
-  done < /proc/self/environ
-  exec env "${dropped[@]}" "$BASH" "$0" "$@"
-}
+local name kept others dropped=() # patterns of names: what this job has from Slurm; what changes bash or is another job's
+kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
+kept+='|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK'
+kept+='|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE|SPANK_.*'
+others+='RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|ROLE_RANK|BASH_ENV|BASHOPTS|POSIXLY_CORRECT'
+others+='|SECONDS|SHELLOPTS|BASH_COMPAT|CDPATH|EXECIGNORE|FUNCNEST|GLOBIGNORE|TMOUT|SLURM_.*|SRUN_.*|TORCHELASTIC_.*'
+others+='|OMPI_COMM_.*|PMI.*|SQUEUE_.*|SCANCEL_.*|SCONTROL_.*|JAX_COORDINATOR_.*|JAX_LOCAL_DEVICE_IDS.*|JAX_NUM_PROC.*'
+others+='|JAX_PROCESS_ID.*'
+while IFS='=' read -r -d '' name _; do
+  [[ ! $name =~ ^($others)$ || $name =~ ^SLURM_($kept)$ ]] || dropped+=(-u "$name")
+  [[ $name != BASH_FUNC_*%% ]] || ! type "${name:10:-2}" &> /dev/null || dropped+=(-u "$name") # it hides a command
+done < /proc/self/environ
+exec env "${dropped[@]}" "$BASH" "$0" "$@"
 
 on_time_limit() { # USR1, 360 s before the time limit or up to a minute earlier
   [[ $reason != completed ]] || return 0
@@ -1439,18 +1463,31 @@ finish() {
 }
 
 # ======== secrets
-make_job_folder() { # FOLDER: this user's alone, since programs run from it
-  make_safe_folder "${1%/*}"
-  [[ -e $1 ]] || { mkdir -- "$1" && chmod go-w -- "$1"; } || fail "cannot make $1"
-  [[ -O $1 && $(stat -c %A -- "$1") == d????-??-? ]] || fail "others may change $1: set \`logs\` to a folder of your own"
-  chmod go= -- "$1" && (umask 077 && : >> "$1/job.log")
+start_job() { # JOB_FOLDER ARGUMENT...
+  job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1)) reason='' ranks='' # why it ends; the ranks, while they run
+  umask go-w # for the ranks, too
+  [[ ! -f /dev/stdout ]] || chmod go= /dev/stdout || fail "cannot protect Slurm's copy of the log"
+  with_timeout run_carried make_safe_folder.sh "$job_dir" job
+  { chmod go= -- "$job_dir" && (umask 077 && : >> "$job_dir/job.log"); } || fail "cannot make $job_dir private"
+  exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1
+  log_writer=$! # a tee that is killed starts again
+  [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
+  [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
+  slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID} # not the whole array
+  trap finish EXIT; trap : PIPE # SIGPIPE ends nothing; every signal that would end the script without `finish`:
+  for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do trap "on_signal $signal" "$signal"; done
+  (( attempt > 1 )) || rm -f -- "$job_dir"/{attempts.jsonl,started} # a new cluster reuses job ids
+  printf '%s %(%s)T\n' "$attempt" -1 >> "$job_dir/started" || true # an attempt without a record has been lost
+  { carried plan.json > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } || true # a full disk
+  [[ -z ${SLURM_ARRAY_JOB_ID-} ]] || fail 'planned as one job, got an array (the spec may have `sbatch: {array: 0-3}`)'
+  (( $# == 1 )) || fail "unexpected arguments: ${*:2} (job_arguments: true in the spec allows them)"
 }
 
 # ======== log-of-all-jobs
 start_job() { # JOB_FOLDER ARGUMENT...
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1)) reason='' ranks='' # why it ends; the ranks, while they run
   umask go-w # for the ranks, too
-  with_timeout make_job_folder "$job_dir"
+  with_timeout run_carried make_safe_folder.sh "$job_dir" job
   log_copy=/fsx/logs/cumulative.log
   with_timeout make_log_copy "$log_copy"
   exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log" "$log_copy"; (( $? > 128 )); do :; done) 2>&1
@@ -1462,13 +1499,13 @@ start_job() { # JOB_FOLDER ARGUMENT...
   for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do trap "on_signal $signal" "$signal"; done
   (( attempt > 1 )) || rm -f -- "$job_dir"/{attempts.jsonl,started} # a new cluster reuses job ids
   printf '%s %(%s)T\n' "$attempt" -1 >> "$job_dir/started" || true # an attempt without a record has been lost
-  write_plan || true # a full disk
+  { carried plan.json > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } || true # a full disk
   [[ -z ${SLURM_ARRAY_JOB_ID-} ]] || fail 'planned as one job, got an array (the spec may have `sbatch: {array: 0-3}`)'
   (( $# == 1 )) || fail "unexpected arguments: ${*:2} (job_arguments: true in the spec allows them)"
 }
 
 make_log_copy() { # FILE: in a folder where nobody else can put a link in its place
-  make_safe_folder "${1%/*}"
+  run_carried make_safe_folder.sh "${1%/*}" shared || exit
   [[ ! -e $1 || -f $1 ]] || fail "$1 is not a regular file (logs.copy)" # a FIFO may block the log for ever
   : >> "$1" || fail "cannot write to $1"
 }
@@ -1483,22 +1520,22 @@ latest_checkpoint() { # FOLDER [MARKER]: prints the path of its newest checkpoin
 }
 
 # ======== a-trusted-group
-make_safe_folder() { # FOLDER [closed]: only root, you and `trust` can exchange it or, if closed, add checkpoints, which may run code
-  mkdir -p -- "$1" || fail "cannot make $1"
-  local me own rest=$1/ here='' part line link; me=$(id -un 2>&-) || true; own=$(id -gn 2>&-) || true # a group that has only you
-  { getent group "$own" || true; timeout 9 getent passwd || true; } | me=$me own=$own awk -F: -v id="$(id -g)" '{ me = ENVIRON["me"] }
-    ENVIRON["own"] != me || NF == 4 && $4 != "" && $4 != me || NF == 7 && $4 == id && $1 != me { exit 1 }' || own=''
-  while [[ -n $rest ]]; do part=${here%/}/${rest%%/*} rest=${rest#*/} # each folder and link on the way
-    line=$(ls -ldq -- "$part") && printf '%s\t' "$line" && find "$part" -maxdepth 0 -printf '%U\t%u\t%G\t%g\n' || exit 1
-    if link=$(readlink -- "$part"); then rest=$link/$rest; [[ $link != /* ]] || here=''; else here=$part; fi
-  done | trust="/ml-team/prof/" users="/$(id -u)/$(stat -c %u /usr)/ml-team/prof/" groups="/$own/$(stat -c %g /usr)/ml-team/prof/" awk -F '\t' -v closed="${2-}" '
-    function is_in(list, id, name) { return index(ENVIRON[list], "/" id "/") || index(ENVIRON[list], "/" name "/") }
-    function refuse(who, what) { if (!refused++) print who, "may", what ": " $1 } # an access list (+) may be for more than the group:
-    { before = by; if (/^d/) by = /^d.......w/ ? "everyone" : /^d....w/ && !is_in(/^d.........[+]/ ? "trust" : "groups", $4, $5) ? "group " $5 : "" }
-    !is_in("users", $2, $3) && (before || /^d/ && (by || !/^d....w/)) { refuse("user " $3, "exchange it") }
-    by && /^d........[^tT]/ { refuse(by, "exchange what is in it (chmod +t)") }
-    END { if (closed && by) refuse(by, "add files to it"); exit refused > 0 }' ||
-    fail "$1 is not safe from other users: name those that you \`trust\` in the spec, or choose a folder of your own"
+start_job() { # JOB_FOLDER ARGUMENT...
+  job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1)) reason='' ranks='' # why it ends; the ranks, while they run
+  umask o-w # for the ranks, too
+  with_timeout run_carried make_safe_folder.sh "$job_dir" job ml-team prof
+  exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1
+  log_writer=$! # a tee that is killed starts again
+  [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
+  [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
+  slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID} # not the whole array
+  trap finish EXIT; trap : PIPE # SIGPIPE ends nothing; every signal that would end the script without `finish`:
+  for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do trap "on_signal $signal" "$signal"; done
+  (( attempt > 1 )) || rm -f -- "$job_dir"/{attempts.jsonl,started} # a new cluster reuses job ids
+  printf '%s %(%s)T\n' "$attempt" -1 >> "$job_dir/started" || true # an attempt without a record has been lost
+  { carried plan.json > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } || true # a full disk
+  [[ -z ${SLURM_ARRAY_JOB_ID-} ]] || fail 'planned as one job, got an array (the spec may have `sbatch: {array: 0-3}`)'
+  (( $# == 1 )) || fail "unexpected arguments: ${*:2} (job_arguments: true in the spec allows them)"
 }
 
 # ======== values-that-commands-print

@@ -57,7 +57,7 @@ main() {
   [[ -x $VIRTUAL_ENV/bin/python3 ]] || fail "no virtual environment at $VIRTUAL_ENV"
 
   # ---- files ---------------------------------------------------------------------------------
-  with_timeout make_safe_folder "/fsx/checkpoints/lr-micro/$point_label" closed
+  with_timeout run_carried make_safe_folder.sh "/fsx/checkpoints/lr-micro/$point_label" closed
   check_origin "/fsx/checkpoints/lr-micro/$point_label"
   cat > "$job_dir"/ds_config.json <<END
 {
@@ -119,7 +119,7 @@ start_job() { # JOB_FOLDER ARGUMENT...
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1)) reason='' ranks='' # why it ends; the ranks, while they run
   umask go-w # for the ranks, too
   token=$(mktemp -u XXXXXXXXXXXX) # in names in /tmp, so that nobody else can have made them
-  with_timeout make_job_folder "$job_dir"
+  with_timeout run_carried make_safe_folder.sh "$job_dir" job
   exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1
   log_writer=$! # a tee that is killed starts again
   [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
@@ -133,36 +133,21 @@ start_job() { # JOB_FOLDER ARGUMENT...
   (( $# == 1 )) || fail "unexpected arguments: ${*:2} (job_arguments: true in the spec allows them)"
 }
 
-make_job_folder() { # FOLDER: this user's alone, since programs run from it
-  make_safe_folder "${1%/*}"
-  [[ -e $1 ]] || { mkdir -- "$1" && chmod go-w -- "$1"; } || fail "cannot make $1"
-  [[ -O $1 && $(stat -c %A -- "$1") == d????-??-? ]] || fail "others may change $1: set \`logs\` to a folder of your own"
-}
-
-make_safe_folder() { # FOLDER [closed]: only root, you and `trust` can exchange it or, if closed, add checkpoints, which may run code
-  mkdir -p -- "$1" || fail "cannot make $1"
-  local me own rest=$1/ here='' part line link; me=$(id -un 2>&-) || true; own=$(id -gn 2>&-) || true # a group that has only you
-  { getent group "$own" || true; timeout 9 getent passwd || true; } | me=$me own=$own awk -F: -v id="$(id -g)" '{ me = ENVIRON["me"] }
-    ENVIRON["own"] != me || NF == 4 && $4 != "" && $4 != me || NF == 7 && $4 == id && $1 != me { exit 1 }' || own=''
-  while [[ -n $rest ]]; do part=${here%/}/${rest%%/*} rest=${rest#*/} # each folder and link on the way
-    line=$(ls -ldq -- "$part") && printf '%s\t' "$line" && find "$part" -maxdepth 0 -printf '%U\t%u\t%G\t%g\n' || exit 1
-    if link=$(readlink -- "$part"); then rest=$link/$rest; [[ $link != /* ]] || here=''; else here=$part; fi
-  done | trust="/" users="/$(id -u)/$(stat -c %u /usr)/" groups="/$own/$(stat -c %g /usr)/" awk -F '\t' -v closed="${2-}" '
-    function is_in(list, id, name) { return index(ENVIRON[list], "/" id "/") || index(ENVIRON[list], "/" name "/") }
-    function refuse(who, what) { if (!refused++) print who, "may", what ": " $1 } # an access list (+) may be for more than the group:
-    { before = by; if (/^d/) by = /^d.......w/ ? "everyone" : /^d....w/ && !is_in(/^d.........[+]/ ? "trust" : "groups", $4, $5) ? "group " $5 : "" }
-    !is_in("users", $2, $3) && (before || /^d/ && (by || !/^d....w/)) { refuse("user " $3, "exchange it") }
-    by && /^d........[^tT]/ { refuse(by, "exchange what is in it (chmod +t)") }
-    END { if (closed && by) refuse(by, "add files to it"); exit refused > 0 }' ||
-    fail "$1 is not safe from other users: name those that you \`trust\` in the spec, or choose a folder of your own"
-}
-
 with_timeout() { # COMMAND...: abandoned after 60 s, since a process on a dead mount cannot be killed
   read -r -t 60 _ < <("$@" >&2 && echo) && return
   (( $? <= 128 )) || fail "no answer in 60 s: $*"
   reason=not_started; exit 1 # the command has said why
 }
 fail() { echo "clusterjobs: $1" >&2; reason=not_started; exit 1; } # another attempt would fail in the same way
+
+run_carried() { # NAME ARGUMENT...: runs a program that stands at the end of this script
+  local program; program=$(carried "$1") && [[ -n $program ]] || fail "cannot read $1 from $0"
+  "$BASH" -p -c "$program" "$@"
+}
+
+carried() { # NAME: prints a file that stands there, since sbatch copies the script alone
+  sed -n "/^exit # programs follow/,$ { /^: <<'end of $1'$/,/^end of $1$/ { //! p } }" -- "$0"
+}
 
 run_ranks() { # COMMAND...: in the background, since bash handles signals only between commands
   local log_before; log_before=$(stat -c %s -- "$job_dir/job.log") || log_before=0
@@ -171,18 +156,8 @@ run_ranks() { # COMMAND...: in the background, since bash handles signals only b
   while status=0; wait "$ranks" || status=$?; kill -0 "$ranks" 2>/dev/null; do :; done # a `wait` too many would hang
   trap : PIPE; ranks=''
   [[ -n $reason ]] || ask_slurm_for_reason
-  (( status <= 128 )) || [[ -n $reason ]] || status=$(first_exit_code "$status" "$log_before")
+  (( status <= 128 )) || [[ -n $reason ]] || status=$(run_carried first_exit_code.sh "$job_dir/job.log" "$log_before" "$status")
   [[ $status == 0 && -z $reason ]] || exit "$status" # stopped ranks never count as completed
-}
-
-first_exit_code() { # STATUS BYTES_BEFORE: what srun has logged first; it ends with the code of the ranks that it killed
-  local line # `-f`: the log's writer may be late
-  line=$(grep -am 1 '^srun: error: .*: tasks\? [0-9,-]*: ' < <(timeout 5 tail -c "+$(($2 + 1))" -f -- "$job_dir/job.log" 2>&-)) || line=''
-  case ${line##*: } in
-    'Exited with exit code '*) echo "${line##* }" ;;
-    Illegal*) echo 132 ;; Abort*) echo 134 ;; Bus*) echo 135 ;; Float*) echo 136 ;; Killed* | Out*) echo 137 ;;
-    Segment*) echo 139 ;; *) echo "$1" ;;
-  esac
 }
 
 on_signal() { # NUMBER: ends the job, but after a SIGTERM by Slurm the ranks may save until its SIGKILL
@@ -236,19 +211,8 @@ check_origin() { # FOLDER
 }
 
 start_again() { # ARGUMENT...: without the variables of sbatch's caller that change bash or describe another job
-  local name kept others dropped=()
-  kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
-  kept+='|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK'
-  kept+='|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE|SPANK_.*'
-  others+='RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|ROLE_RANK|BASH_ENV|BASHOPTS|POSIXLY_CORRECT'
-  others+='|SECONDS|SHELLOPTS|BASH_COMPAT|CDPATH|EXECIGNORE|FUNCNEST|GLOBIGNORE|TMOUT|SLURM_.*|SRUN_.*|TORCHELASTIC_.*'
-  others+='|OMPI_COMM_.*|PMI.*|SQUEUE_.*|SCANCEL_.*|SCONTROL_.*'
   unset EXECIGNORE; export HOME=${HOME:-~} USER=${USER:-${SLURM_JOB_USER-}} PATH="${PATH:+$PATH:}"/opt/slurm/bin:/usr/bin:/bin
-  while IFS='=' read -r -d '' name _; do
-    [[ ! $name =~ ^($others)$ || $name =~ ^SLURM_($kept)$ ]] || dropped+=(-u "$name")
-    [[ $name != BASH_FUNC_*%% ]] || ! type "${name:10:-2}" &> /dev/null || dropped+=(-u "$name") # it hides a command
-  done < /proc/self/environ
-  exec env "${dropped[@]}" "$BASH" "$0" "$@"
+  eval "$(carried start_again.sh)"; exit 1
 }
 
 write_plan() { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<END
@@ -258,3 +222,25 @@ END
 : "${SLURMD_NODENAME:?this is a batch script: submit it with sbatch}"
 [[ $- != *p* ]] || start_again "$@"
 main "$@"
+exit # programs follow
+
+: <<'end of start_again.sh'
+local name kept others dropped=() # patterns of names: what this job has from Slurm; what changes bash or is another job's
+kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
+kept+='|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK'
+kept+='|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE|SPANK_.*'
+others+='RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|ROLE_RANK|BASH_ENV|BASHOPTS|POSIXLY_CORRECT'
+others+='|SECONDS|SHELLOPTS|BASH_COMPAT|CDPATH|EXECIGNORE|FUNCNEST|GLOBIGNORE|TMOUT|SLURM_.*|SRUN_.*|TORCHELASTIC_.*'
+others+='|OMPI_COMM_.*|PMI.*|SQUEUE_.*|SCANCEL_.*|SCONTROL_.*'
+while IFS='=' read -r -d '' name _; do
+  [[ ! $name =~ ^($others)$ || $name =~ ^SLURM_($kept)$ ]] || dropped+=(-u "$name")
+  [[ $name != BASH_FUNC_*%% ]] || ! type "${name:10:-2}" &> /dev/null || dropped+=(-u "$name") # it hides a command
+done < /proc/self/environ
+exec env "${dropped[@]}" "$BASH" "$0" "$@"
+end of start_again.sh
+: <<'end of make_safe_folder.sh'
+(the text of make_safe_folder.sh)
+end of make_safe_folder.sh
+: <<'end of first_exit_code.sh'
+(the text of first_exit_code.sh)
+end of first_exit_code.sh
