@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shlex
 from collections.abc import Callable
 from typing import Any
 
@@ -119,7 +120,8 @@ def test_a_name_that_a_directory_service_gives(clusterjobs, folder, name: str) -
     (folder / "exp.yaml").write_text(SPEC.format(logs="logs") + f"trust: ['{name}']\n")
     outcome = clusterjobs("render", "exp.yaml", "-o", "out")
     assert outcome.code == 0, outcome.err
-    assert f'/$(stat -c %g /usr)/{name}/"' in (folder / "out" / "job.sh").read_text()
+    given = f'make_safe_folder.sh "$job_dir" job {shlex.quote(name)}\n'
+    assert given in (folder / "out" / "job.sh").read_text()
 
 
 @pytest.mark.parametrize(
