@@ -5,6 +5,7 @@ An edited template lies in a site folder, where it replaces the packaged one.
 
 from __future__ import annotations
 
+import importlib
 import json
 import pathlib
 from collections.abc import Callable
@@ -23,6 +24,7 @@ SAMPLES = ("every-section", "plain", "signal")  # each edit changes one of them
 
 @pytest.fixture
 def few_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    importlib.import_module("clusterjobs.admin.templates.command")  # else it would keep the few
     few = tuple(one for one in packaged_samples() if one.name in SAMPLES)
     monkeypatch.setattr(templates_check, "packaged_samples", lambda: few)
 
