@@ -87,6 +87,16 @@ def test_every_program_that_a_script_carries_is_unpacked_whole(tmp_path: pathlib
         assert unpacked.rstrip("\n") == node_program(name).rstrip("\n"), name
 
 
+def test_a_job_whose_script_has_lost_the_check_of_its_folders_does_not_start(
+    tmp_path: pathlib.Path,
+) -> None:
+    text = script(nodes=1, command=["touch", "ran"], workdir=str(tmp_path))
+    run = run_script(tmp_path, text.replace("<<'end of make_safe_folder.sh'", "<<'end of x.sh'"))
+    assert run.code == 1
+    assert "cannot read make_safe_folder.sh from " in run.log
+    assert not (tmp_path / "ran").exists()
+
+
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
 
 
