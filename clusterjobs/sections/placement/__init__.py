@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -86,6 +87,7 @@ def plan(context: Context) -> Placement:
     _check_exclusive(context, exclusive, partition, most)
     per_node = points_per_node(spec)
     share = None if exclusive else per_node * shape.gpus_per_node or None
+    _check_memory(context, groups, shape.gpus_per_node * per_node)
     return Placement(
         shape,
         partition.name,
@@ -159,6 +161,25 @@ def _check_exclusive(
             "remove it, or choose a queue that shares its nodes",
             warning=True,
         )
+
+
+_MEMORY = re.compile(r"([0-9]{1,15})([KMGT]?)B?", re.IGNORECASE)  # sbatch(1), --mem
+_MIB = {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024**2}
+
+
+def _check_memory(context: Context, groups: tuple[NodeGroup, ...], gpus: int) -> None:
+    """A job that asks for more memory than a node has would never start."""
+    sizes = [group.node_type.memory_mib for group in groups]
+    for name, count, each in (("mem", 1, ""), ("mem-per-gpu", gpus, f" for each of {gpus} GPUs")):
+        value = context.spec.sbatch.get(name)
+        asked = _MEMORY.fullmatch(value) if isinstance(value, str) else None
+        has = max((one for one in sizes if one is not None), default=0)
+        if asked and None not in sizes and int(asked[1]) * _MIB[asked[2].upper()] * count > has:
+            context.problem(
+                ("sbatch", name),
+                f"{value}{each} is more than a node has ({has:,} MiB, as Slurm counts it)",
+                f"sbatch: {{{name}: {int(has / max(count, 1))}M}} at most, or remove it",
+            )
 
 
 # ------------------------------------------------------------------ text
