@@ -103,7 +103,8 @@ class Accelerate(Framework):
         self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> Foreseen:
         assert isinstance(options, Options)
-        return foreseen_of(spec, options, texts)
+        config = keys_of(options.ds_config, texts) if options.uses_deepspeed else None
+        return foreseen(spec, options.zero, config, options.fsdp)
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
@@ -126,12 +127,6 @@ class Accelerate(Framework):
             files=tuple(files),
             environment=tuple(_environment(task, options, by_file)),
         )
-
-
-def foreseen_of(spec: Experiment, options: Options, texts: Mapping[str, str]) -> Foreseen:
-    """What the keys of the spec say about memory."""
-    config = keys_of(options.ds_config, texts) if options.uses_deepspeed else None
-    return foreseen(spec, options.zero, config, options.fsdp)
 
 
 def check_division(task: Task, options: Options, diagnostics: Diagnostics) -> None:

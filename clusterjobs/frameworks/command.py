@@ -113,13 +113,9 @@ def check_interpreter(path: Path, command: tuple[Value, ...], diagnostics: Diagn
 
 def check_mpi(spec: Experiment, shape: Shape, diagnostics: Diagnostics) -> None:
     """Warn of ranks that would all be rank 0."""
-    if shape.world_size > 1 and "mpi" not in spec.srun and spec.launcher in (None, "srun"):
-        _warn_without_mpi(spec, diagnostics)
-
-
-def _warn_without_mpi(spec: Experiment, diagnostics: Diagnostics) -> None:
     command, requires = spec.command or (), spec.software.requires
-    if _PACKAGE in command or _PACKAGE in requires:
+    is_by_srun = "mpi" not in spec.srun and spec.launcher in (None, "srun")
+    if shape.world_size > 1 and is_by_srun and (_PACKAGE in command or _PACKAGE in requires):
         diagnostics.problem(
             ("command",) if _PACKAGE in command else ("software", "requires"),
             f"srun starts a program with {_PACKAGE} without PMI: every rank may be rank 0 of 1",

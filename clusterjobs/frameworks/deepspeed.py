@@ -49,6 +49,7 @@ from clusterjobs.frameworks.rules import Finding, check_rules, rule
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel, TopLevelKeys
 from clusterjobs.text import joined
+from clusterjobs.yaml.document import look_at
 
 
 class Options(TopLevelKeys):
@@ -155,9 +156,7 @@ _SAME = {
 def two_values(settings: _Settings) -> Iterator[Finding]:
     for argument in settings.arguments:
         path = _SAME.get(argument.key, ())
-        value: Any = settings.own
-        for step in path:
-            value = value.get(step) if isinstance(value, dict) else None
+        value = look_at(settings.own, path)
         if path and isinstance(value, (int, float)) and _differs(argument, value):
             what = f"{value} here, and {argument.texts[0]} as {argument.name} in args"
             hint = f'one of them: write "{{{{ args.{argument.name} }}}}" here'

@@ -7,7 +7,7 @@ Source: transformers 5.23, training_args.py and trainer.py; trl 1.16, trainer/ba
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics, Provenance
@@ -23,7 +23,6 @@ from clusterjobs.frameworks.arguments import (
     argument_names,
     arguments_by_key,
     arguments_of,
-    given_arguments,
     refuse_derived,
     refuse_variables,
     script_of,
@@ -37,7 +36,7 @@ from clusterjobs.frameworks.base import (
     folder_on_the_node,
 )
 from clusterjobs.frameworks.ds_config import CONFIG_NAME, extensions_folder, json_text
-from clusterjobs.frameworks.flags import argument_findings, left_out_findings, table
+from clusterjobs.frameworks.flags import check_arguments, table
 from clusterjobs.frameworks.rules import (
     Case,
     Finding,
@@ -241,7 +240,8 @@ class HuggingFace(Accelerate):
         origins = _origins(task)
         derived = tuple(_derived(task, options))
         _refuse_arguments(task, origins, derived, diagnostics)
-        _check_arguments(task, {*origins, *_INSTEAD}, diagnostics)
+        known, refused = table("huggingface", task.spec), {*origins, *_INSTEAD}
+        check_arguments(task.spec, diagnostics, known, refused, dashes_matter=False)
         refuse_variables(task.spec, _VARIABLES, diagnostics)
         check_division(task, options, diagnostics)
         files = list(deepspeed_file(task, options, diagnostics, provenance))
@@ -295,15 +295,6 @@ def _refuse_arguments(
             diagnostics.problem(("args", position), what, f"write {_INSTEAD[key]} in its place")
         elif key in origins:
             refuse_derived(position, name, origins[key], diagnostics)
-
-
-def _check_arguments(task: Task, refused: Container[str], diagnostics: Diagnostics) -> None:
-    """Compare the others with TrainingArguments, which takes - and _ alike."""
-    known = table("huggingface", task.spec)
-    given = [one._replace(name=one.key) for one in given_arguments(task.spec)]
-    given = [one for one in given if one.key not in refused]
-    for finding in (*argument_findings(given, known), *left_out_findings(task.spec, known)):
-        diagnostics.problem(*finding)
 
 
 _INSTEAD = {

@@ -42,15 +42,6 @@ def stage_of(zero: Zero | None, config: Mapping[str, Any]) -> int:
     return stage if stage in (0, 1, 2, 3) else 0
 
 
-def deepspeed_layout(zero: Zero | None, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of Layout for a program that calls DeepSpeed."""
-    return {
-        "engine": "deepspeed",
-        "zero": stage_of(zero, config),
-        "offload": offload_of(config),
-    }
-
-
 # ------------------------------------------------------------------ fsdp
 # FSDP for Hugging Face's Trainer and Accelerate: `fsdp: {...}` of a spec as their options.
 # Sources: accelerate 1.15, utils/launch.py and FullyShardedDataParallelPlugin; transformers 5.23,
@@ -234,7 +225,8 @@ def foreseen(
     """
     layout: dict[str, Any] = {"engine": engine, **of_arguments(spec)}
     if config is not None:
-        layout |= deepspeed_layout(zero, config)
+        layout |= {"engine": "deepspeed", "zero": stage_of(zero, config)}
+        layout["offload"] = offload_of(config)
     elif fsdp is not None:
         layout |= {"engine": "fsdp", "zero": 3, "gradient_sync": "last"}
         if fsdp.activation_checkpointing:

@@ -19,7 +19,7 @@ from clusterjobs.frameworks.base import (
     Task,
     folder_on_the_node,
 )
-from clusterjobs.frameworks.flags import argument_findings, table
+from clusterjobs.frameworks.flags import check_arguments, table
 from clusterjobs.frameworks.rules import Case, GivenArguments, Rule, check_rules, row
 from clusterjobs.frameworks.torch_foreseen import of_torchtitan
 from clusterjobs.spec import field_types
@@ -176,11 +176,9 @@ def _check_arguments(
     refused = {**origins, **of_config}
     refuse_arguments(spec, diagnostics, refused)
     known = table("torchtitan-0.2" if titan.config_file else "torchtitan", spec)
-    given = [one for one in given_arguments(spec) if one.key not in refused]
-    underscored = [one._replace(name=one.key) for one in given]  # tyro takes - and _ alike
-    for finding in argument_findings(underscored, known):
-        diagnostics.problem(*finding)
-    check_rules(RULES, GivenArguments(task, {one.key: one for one in given}), diagnostics)
+    check_arguments(spec, diagnostics, known, refused, dashes_matter=False)
+    given = {one.key: one for one in given_arguments(spec) if one.key not in refused}
+    check_rules(RULES, GivenArguments(task, given), diagnostics)
     if spec.precision == "fp16":
         what = "torchtitan trains in bfloat16 or float32"
         diagnostics.problem(("precision",), what, "precision: bf16")

@@ -13,7 +13,7 @@ import json
 import pathlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from pydantic import BeforeValidator, create_model
 
@@ -156,19 +156,11 @@ class Account:
     others: dict[str, Named] = field(default_factory=dict)  # policies, roles, secrets, ... by ARN
 
 
+# The resources that a file of overrides can name, each with its record.
 KINDS: dict[str, type] = {
-    "subnets": Subnet,
-    "vpcs": Vpc,
-    "security_groups": SecurityGroup,
-    "keys": Key,
-    "images": Image,
-    "buckets": Bucket,
-    "objects": Named,
-    "reservations": Reservation,
-    "file_systems": FileSystem,
-    "placement_groups": Named,
-    "addresses": Named,
-    "others": Named,
+    name: get_args(kind)[1]
+    for name, kind in get_type_hints(Account).items()
+    if get_origin(kind) is dict
 }
 
 

@@ -52,7 +52,7 @@ def _python(job: PlannedJob) -> tuple[str, str]:
     """The Python of the environment here, or why it cannot be reached."""
     software = job.loaded.spec.software
     if software.container:
-        return _in_container(job)
+        return "", "its Python is in a container"
     if software.modules or software.setup or software.source:
         return "", "the environment needs software.modules, setup or source"
     for key, folder in (("venv", software.venv), ("conda", software.conda)):
@@ -64,10 +64,6 @@ def _python(job: PlannedJob) -> tuple[str, str]:
             return (str(python), "") if is_here else ("", f"software.{key} is not on this machine")
     python3 = shutil.which("python3")
     return (python3, "") if python3 else ("", "there is no python3")
-
-
-def _in_container(_job: PlannedJob) -> tuple[str, str]:
-    return "", "its Python is in a container"
 
 
 def _write_files(plan: Plan, folder: pathlib.Path) -> None:

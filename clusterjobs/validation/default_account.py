@@ -91,17 +91,13 @@ _IP = re.compile(r"\d+\.\d+\.\d+\.\d+")
 _AMI = re.compile(r"ami-[0-9a-f]+")
 
 
-def region_of(data: Data) -> str:
-    """The config's region, or a default. (ParallelCluster would use the caller's region.)"""
-    return text(at(data, "Region")) or DEFAULT_REGION
-
-
 def default_account(data: Data, zones: Zones | None = None) -> Account:
     """An account in which every resource that the config names exists, with fitting attributes.
 
     `zones` are those that a person gave, by the resource's name: what is assumed fits them.
     """
-    account = Account(region=region_of(data))
+    # Without a region, ParallelCluster would use that of the caller.
+    account = Account(region=text(at(data, "Region")) or DEFAULT_REGION)
     account.subnets = _subnets(data, account.region, zones or {})
     account.security_groups = {name: SecurityGroup() for name in _security_groups(data)}
     key = text(at(data, "HeadNode", "Ssh", "KeyName"))
@@ -183,12 +179,6 @@ def _images(data: Data) -> dict[str, Image]:
     }
 
 
-def nodes_zone(data: Data, account: Account) -> str:
-    """The zone of the first queue's first subnet, where ParallelCluster creates file systems."""
-    queue = next(iter(walk.queues(data)), ((), {}))
-    return zone_of_queue(queue[1], account)
-
-
 _KINDS_OF_STORAGE = {
     "FsxLustre": "LUSTRE",
     "FsxOpenZfs": "OPENZFS",
@@ -210,7 +200,9 @@ def storage_ids(storage: Data) -> list[tuple[str, str]]:
 
 
 def _file_systems(data: Data, account: Account) -> dict[str, FileSystem]:
-    zone = nodes_zone(data, account)
+    """In the zone of the first queue's first subnet, where ParallelCluster creates them."""
+    _, queue = next(walk.queues(data), ((), {}))
+    zone = zone_of_queue(queue, account)
     return {
         name: FileSystem(
             _KINDS_OF_STORAGE.get(text(at(storage, "StorageType")) or "", "EBS"),

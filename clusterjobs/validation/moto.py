@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
@@ -246,9 +247,9 @@ def patched_moto(account: Account) -> Iterator[None]:
     from moto.ec2.responses.instances import InstanceResponse
 
     added = {
-        "describe_placement_groups": _placement_groups(account),
-        "describe_capacity_reservations": _reservations(account),
-        "describe_capacity_block_status": _block_status(account),
+        "describe_placement_groups": functools.partialmethod(_placement_groups, account),
+        "describe_capacity_reservations": functools.partialmethod(_reservations, account),
+        "describe_capacity_block_status": functools.partialmethod(_block_status, account),
     }
     with contextlib.ExitStack() as stack:
         for name, method in added.items():
@@ -257,37 +258,28 @@ def patched_moto(account: Account) -> Iterator[None]:
         yield
 
 
-def _placement_groups(account: Account) -> Any:
-    def describe_placement_groups(self: Any) -> Any:
-        names = self._get_param("GroupNames", []) or list(account.placement_groups)
-        for name in names:
-            _refuse_missing(account.placement_groups, name, "InvalidPlacementGroup.Unknown")
-        return _result("PlacementGroups", [{"GroupName": name} for name in names])
-
-    return describe_placement_groups
+def _placement_groups(response: Any, account: Account) -> Any:
+    names = response._get_param("GroupNames", []) or list(account.placement_groups)
+    for name in names:
+        _refuse_missing(account.placement_groups, name, "InvalidPlacementGroup.Unknown")
+    return _result("PlacementGroups", [{"GroupName": name} for name in names])
 
 
-def _reservations(account: Account) -> Any:
-    def describe_capacity_reservations(self: Any) -> Any:
-        names = self._get_param("CapacityReservationIds", []) or list(account.reservations)
-        for name in names:
-            _refuse_missing(account.reservations, name, "InvalidCapacityReservationId.NotFound")
-        found = [_reservation(name, account.reservations[name], account.region) for name in names]
-        return _result("CapacityReservations", found)
-
-    return describe_capacity_reservations
+def _reservations(response: Any, account: Account) -> Any:
+    names = response._get_param("CapacityReservationIds", []) or list(account.reservations)
+    for name in names:
+        _refuse_missing(account.reservations, name, "InvalidCapacityReservationId.NotFound")
+    found = [_reservation(name, account.reservations[name], account.region) for name in names]
+    return _result("CapacityReservations", found)
 
 
-def _block_status(account: Account) -> Any:
-    def describe_capacity_block_status(_self: Any) -> Any:
-        statuses = [
-            {"CapacityReservationId": name, "TotalCapacity": found.count}
-            for name, found in account.reservations.items()
-        ]
-        healthy = {"InterconnectStatus": "ok", "CapacityReservationStatuses": statuses}
-        return _result("CapacityBlockStatuses", [healthy])
-
-    return describe_capacity_block_status
+def _block_status(_response: Any, account: Account) -> Any:
+    statuses = [
+        {"CapacityReservationId": name, "TotalCapacity": found.count}
+        for name, found in account.reservations.items()
+    ]
+    healthy = {"InterconnectStatus": "ok", "CapacityReservationStatuses": statuses}
+    return _result("CapacityBlockStatuses", [healthy])
 
 
 def _reservation(name: str, found: Reservation, region: str) -> dict[str, Any]:

@@ -6,7 +6,6 @@ Each check in the table reads a config's plain data and the account, and yields 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from clusterjobs.catalog import catalogue_date, find_instance_type, instance_type_names
 from clusterjobs.clusters.parallelcluster.detect import at, items, text, truth
@@ -57,10 +56,7 @@ def check_architectures(data: Data, _account: Account) -> Iterator[Finding]:
 
 def _single_nodes(data: Data) -> Iterator[tuple[Path, str]]:
     """The types of the head node, and of each pool of login nodes."""
-    nodes: list[tuple[Path, Any]] = [(("HeadNode",), at(data, "HeadNode"))]
-    pools = items(at(data, "LoginNodes", "Pools"))
-    nodes += [(("LoginNodes", "Pools", index), pool) for index, pool in enumerate(pools)]
-    for path, node in nodes:
+    for path, node in ((("HeadNode",), at(data, "HeadNode")), *walk.login_pools(data)):
         if kind := text(at(node, "InstanceType")):
             yield (*path, "InstanceType"), kind
 

@@ -23,7 +23,7 @@ from clusterjobs.validation.account import (
 )
 from clusterjobs.validation.default_account import default_account
 from clusterjobs.validation.finding import CRASH, Data, Finding, Level, scalars
-from clusterjobs.validation.offline import offline_environment
+from clusterjobs.validation.offline import offline_environment, simulated_account
 from clusterjobs.validation.optional_deps import environment, event_loop, quiet
 from clusterjobs.validation.own_checks import is_known, run_checks
 from clusterjobs.validation.source_map import SourceMap
@@ -116,14 +116,9 @@ def _messages(messages: Any, path: Path, schema: Any) -> Iterator[Finding]:
             yield from _messages(message, path, schema)
     else:
         unknown = messages == _UNKNOWN
-        hint = _nearest_key(path, schema) if unknown else ""
+        known = known_fields(schema, path[:-1]) if unknown else {}
+        hint = did_you_mean(str(path[-1]), list(known)) if unknown else ""
         yield Finding(str(messages), path, validator=SCHEMA, hint=hint, at_key=unknown)
-
-
-def _nearest_key(path: Path, schema: Any) -> str:
-    """A hint with the valid key that is most similar to an unknown one."""
-    fields = known_fields(schema, path[:-1])
-    return did_you_mean(str(path[-1]), list(fields))
 
 
 def known_fields(schema: Any, path: Path) -> dict[str, Any]:
@@ -378,28 +373,24 @@ def validate_offline(data: Data, account: Account) -> list[Finding]:
     If the schema has only errors that `clusters upgrade` fixes, the validators check the upgraded
     config, so that all findings are reported at once.
     """
-    from clusterjobs.validation import offline, schema
-
-    with optional_deps.quiet():
-        found = schema.check_schema(data, account.region)
+    with quiet():
+        found = check_schema(data, account.region)
         if found:
             data = with_safe_edits(data, optional_deps.release())
-            if schema.check_schema(data, account.region):
+            if check_schema(data, account.region):
                 return found
         if not all(is_known(kind) for kind in walk.all_instance_types(data)):
             return found  # the validators stop at a type that is not simulated
-        with offline.simulated_account(account):
-            config, stopped = schema.load(data)
-            return [*found, *(stopped or schema.run_validators(config, data))]
+        with simulated_account(account):
+            config, stopped = load(data)
+            return [*found, *(stopped or run_validators(config, data))]
 
 
 def validate_with_aws(data: Data, account: Account) -> list[Finding]:
     """The same with the caller's real account, which is only read."""
-    from clusterjobs.validation import schema
-
-    with optional_deps.quiet(), optional_deps.environment({"AWS_DEFAULT_REGION": account.region}):
+    with quiet(), environment({"AWS_DEFAULT_REGION": account.region}):
         from pcluster.aws.aws_api import AWSApi
 
         AWSApi.reset()
-        config, found = schema.load(data)
-        return found or schema.run_validators(config, data)
+        config, found = load(data)
+        return found or run_validators(config, data)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 from spec_rows import problems_of_row, rows
 
-from clusterjobs.frameworks.fairseq import checks
+from clusterjobs.frameworks.fairseq import framework
 from clusterjobs.frameworks.fairseq.rules import ARGUMENT_RULES, TRAINING_RULES, Given
 from clusterjobs.frameworks.rules import Rule
 
@@ -18,7 +18,7 @@ def test_every_rule_finds_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
     def check_rules(rules: Iterable[Rule[Given]], given: Given, _: object) -> None:
         names.update(one.mistake for one in rules if list(one.find(given)))
 
-    monkeypatch.setattr(checks, "check_rules", check_rules)
+    monkeypatch.setattr(framework, "check_rules", check_rules)
     for row in rows("wrong"):
         if row.spec["framework"] == "fairseq":
             problems_of_row(row)

@@ -119,11 +119,20 @@ def _is_version(written: str, known: str) -> bool:
 
 
 def check_arguments(
-    spec: Experiment, diagnostics: Diagnostics, known: Table, refused: Container[str] = ()
+    spec: Experiment,
+    diagnostics: Diagnostics,
+    known: Table,
+    refused: Container[str] = (),
+    dashes_matter: bool = True,
 ) -> None:
-    """Compare the spec's `args` with the table, as argparse would; not those `refused` already."""
+    """Compare the spec's `args` with the table, as argparse would; not those `refused` already.
+
+    `dashes_matter`: else the parser takes - and _ alike, and the table has the names with _.
+    """
     given = [one for one in given_arguments(spec) if one.key not in refused]
-    for finding in argument_findings(given, known):
+    if not dashes_matter:
+        given = [one._replace(name=one.key) for one in given]
+    for finding in (*argument_findings(given, known), *left_out_findings(spec, known)):
         diagnostics.problem(*finding)
 
 

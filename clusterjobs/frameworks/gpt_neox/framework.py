@@ -65,19 +65,6 @@ _PARTS = ("train", "valid", "test")
 _LISTS = tuple(f"{part}_{kind}" for part in _PARTS for kind in ("data_paths", "label_data_paths"))
 
 
-def data_paths(config: Mapping[str, Any]) -> Iterator[DataPath]:
-    """The paths of data and vocabulary in a merged config."""
-    is_indexed = config.get("use_shared_fs", True) is not False
-    for key in ("data_path", *_LISTS):
-        value = config.get(key)
-        for path in value if isinstance(value, list) else [value]:
-            if isinstance(path, str):
-                yield DataPath(("neox", key), path, is_indexed)
-    for key in ("vocab_file", "merge_file"):
-        if isinstance(config.get(key), str):
-            yield DataPath(("neox", key), config[key])
-
-
 # ------------------------------------------------------------------ foreseen
 # What GPT-NeoX's config says about a model's shape, its memory and its speed.
 # Source of the keys and defaults: GPT-NeoX 2.0, megatron/neox_arguments/neox_args.py and
@@ -88,30 +75,6 @@ def data_paths(config: Mapping[str, Any]) -> Iterator[DataPath]:
 _VOCABULARY = 50_257
 _VOCABULARIES = {"HFTokenizer": 50_277, "HFGPT2Tokenizer": 50_257, "CharLevelTokenizer": 512}
 _GATED_MULTIPLE = 256
-
-
-def foreseen(spec: Experiment, options: Options, files: Givens) -> Foreseen:
-    """The keys of the user's files, of `neox` and of the spec."""
-    written = values_of_the_spec(spec, options)
-    nowhere = Location("", 1, 1)
-    own = {key: Given(value, nowhere, (key,)) for key, value in written.items()}
-    config = Config({**files, **own}, True, {})
-    zero = {"zero_optimization": config.section("zero_optimization")}
-    layout: dict[str, Any] = {
-        "engine": "megatron-deepspeed",
-        "precision": spec.precision or "fp16",
-        "zero": stage_of(options.zero, zero),
-        "offload": offload_of(zero),
-        "recompute": "full" if config.value("checkpoint_activations") is True else "none",
-        "flash": "flash" in str(config.value("attention_config")),
-        "sequence_parallel": config.value("sequence_parallel") is True,
-        "attention_dropout": (config.number("attention_dropout") or 0) > 0,
-        "hidden_dropout": (config.number("hidden_dropout") or 0) > 0,
-        "optimizer": str(config.section("optimizer").get("type", "adam")).lower()[:20],
-    }
-    multiple = _count(config, "make_vocab_size_divisible_by") or 128
-    steps, saves = _count(config, "train_iters"), _count(config, "checkpoint_factor")
-    return Foreseen(_shape(config), layout, multiple, steps, saves)
 
 
 def _shape(config: Config) -> Mapping[str, Any]:
@@ -197,16 +160,46 @@ class GptNeoX(Framework):
     def data_paths(
         self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> Iterator[DataPath]:
+        """The paths of data and vocabulary in the merged config."""
         assert isinstance(options, Options)
         own = {key.replace("-", "_"): value for key, value in options.neox.items()}
         given = {key: one.value for key, one in composed(texts)[0].items()}
-        return data_paths({**given, **own})
+        config = {**given, **own}
+        is_indexed = config.get("use_shared_fs", True) is not False
+        for key in ("data_path", *_LISTS):
+            value = config.get(key)
+            for path in value if isinstance(value, list) else [value]:
+                if isinstance(path, str):
+                    yield DataPath(("neox", key), path, is_indexed)
+        for key in ("vocab_file", "merge_file"):
+            if isinstance(config.get(key), str):
+                yield DataPath(("neox", key), config[key])
 
     def foreseen(
         self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> Foreseen:
+        """The keys of the user's files, of `neox` and of the spec."""
         assert isinstance(options, Options)
-        return foreseen(spec, options, composed(texts)[0])
+        written = values_of_the_spec(spec, options)
+        nowhere = Location("", 1, 1)
+        own = {key: Given(value, nowhere, (key,)) for key, value in written.items()}
+        config = Config({**composed(texts)[0], **own}, True, {})
+        zero = {"zero_optimization": config.section("zero_optimization")}
+        layout: dict[str, Any] = {
+            "engine": "megatron-deepspeed",
+            "precision": spec.precision or "fp16",
+            "zero": stage_of(options.zero, zero),
+            "offload": offload_of(zero),
+            "recompute": "full" if config.value("checkpoint_activations") is True else "none",
+            "flash": "flash" in str(config.value("attention_config")),
+            "sequence_parallel": config.value("sequence_parallel") is True,
+            "attention_dropout": (config.number("attention_dropout") or 0) > 0,
+            "hidden_dropout": (config.number("hidden_dropout") or 0) > 0,
+            "optimizer": str(config.section("optimizer").get("type", "adam")).lower()[:20],
+        }
+        multiple = _count(config, "make_vocab_size_divisible_by") or 128
+        steps, saves = _count(config, "train_iters"), _count(config, "checkpoint_factor")
+        return Foreseen(_shape(config), layout, multiple, steps, saves)
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance

@@ -8,6 +8,9 @@ Source of the flags: Megatron-DeepSpeed, megatron/arguments.py.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
 
 from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks.arguments import (
@@ -17,6 +20,7 @@ from clusterjobs.frameworks.arguments import (
     script_of,
 )
 from clusterjobs.frameworks.base import (
+    JOB_DIR,
     ConfigFile,
     DataPath,
     Division,
@@ -25,8 +29,19 @@ from clusterjobs.frameworks.base import (
     LogLine,
     Program,
     Task,
+    Variable,
 )
-from clusterjobs.frameworks.ds_config import CONFIG_NAME, Further, check_zero, config_text
+from clusterjobs.frameworks.ds_config import (
+    CONFIG_NAME,
+    DS_CONFIG,
+    ZERO,
+    Further,
+    Zero,
+    check_zero,
+    config_text,
+    derived_config,
+    extensions_folder,
+)
 from clusterjobs.frameworks.ds_config_rules import DsConfig
 from clusterjobs.frameworks.flags import check_arguments, table
 from clusterjobs.frameworks.megatron import rules as common_rules
@@ -34,7 +49,12 @@ from clusterjobs.frameworks.megatron.command_line import (
     DERIVED_FROM,
     LENGTH_ARGUMENTS,
     SAVING,
+    ModelFlags,
+    batch_arguments,
+    checkpoint_arguments,
+    model_arguments,
     origins_of,
+    parallel_arguments,
     size_hints,
 )
 from clusterjobs.frameworks.megatron.foreseen import (
@@ -46,18 +66,114 @@ from clusterjobs.frameworks.megatron.foreseen import (
     shape_fields,
 )
 from clusterjobs.frameworks.megatron_deepspeed.agreement import agree
-from clusterjobs.frameworks.megatron_deepspeed.command_line import (
-    Options,
-    derived_arguments,
-    environment,
-    own_config,
-)
 from clusterjobs.frameworks.megatron_deepspeed.rules import MODEL_RULES, SILENT_RULES, Given
 from clusterjobs.frameworks.rules import Rule, check_rules
 from clusterjobs.frameworks.torch_foreseen import offload_of
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.field_types import Count
+from clusterjobs.spec.model import FLAG, Also, Key, SpecModel, TopLevelKeys
+from clusterjobs.text import Value, joined
 from clusterjobs.yaml.document import Path
+
+# ------------------------------------------------------------------ command line
+# The flags, keys of ds_config.json and variables that a spec's keys become.
+
+
+class ActivationCheckpointing(SpecModel):
+    """Activations computed again in the backward pass, by DeepSpeed's implementation."""
+
+    layers: Annotated[Count, Key("one checkpoint for so many layers", "2")] = 1
+    partition: Annotated[bool, Key("divide it over the tensor ranks", "true")] = False
+    cpu: Annotated[bool, Key("move it to the host's memory", "true")] = False
+
+
+def _switch(value: Any) -> Any:
+    if isinstance(value, bool):
+        return {} if value else None
+    if not isinstance(value, (dict, ActivationCheckpointing)):
+        raise ValueError(
+            "expected true, false or a mapping: {layers: 1, partition: true, cpu: false}"
+        )
+    return value
+
+
+class Options(TopLevelKeys):
+    """`zero`, `activation_checkpointing`, and `ds_config` for the keys that are not derived."""
+
+    zero: Annotated[Zero, ZERO] = Zero(stage=0)
+    activation_checkpointing: Annotated[
+        ActivationCheckpointing | None,
+        BeforeValidator(_switch),
+        Also(FLAG),
+        Key(
+            "compute activations again in the backward pass: `true`, or the keys below",
+            "true",
+            schedules=False,
+            default_is="`false`",
+        ),
+    ] = None
+    ds_config: Annotated[dict[str, Any], DS_CONFIG] = Field(default_factory=dict)
+
+
+def derived_arguments(task: Task, options: Options) -> tuple[Value, ...]:
+    """The flags that follow from the spec's other keys."""
+    kind = arguments_by_key(task.spec).get("position_embedding_type")
+    has_positions = kind is None or kind.values != ("rotary",)  # BigScience's fork asserts it
+    no_pipeline = task.parallelism.pipeline == 1  # else the pipeline engine runs with one stage
+    return (
+        *model_arguments(task.spec, has_positions, _MODEL_FLAGS),
+        *parallel_arguments(task),
+        *(["--no-pipeline-parallel"] if no_pipeline else []),
+        *batch_arguments(task),
+        *checkpoint_arguments(task.spec),
+        *_deepspeed_arguments(options),
+    )
+
+
+_MODEL_FLAGS = ModelFlags(("--num-key-value-heads",), "--topk")
+
+
+def _deepspeed_arguments(options: Options) -> Iterator[Value]:
+    yield from ("--deepspeed", "--deepspeed_config", joined(JOB_DIR, "/", CONFIG_NAME))
+    yield from ("--zero-stage", str(options.zero.stage))
+    if recompute := options.activation_checkpointing:
+        yield "--checkpoint-activations"  # for Megatron: which layers
+        yield from ("--checkpoint-num-layers", str(recompute.layers))
+        yield "--deepspeed-activation-checkpointing"  # for DeepSpeed: use its implementation
+        if recompute.partition:
+            yield "--partition-activations"
+        if recompute.cpu:
+            yield "--checkpoint-in-cpu"
+
+
+def own_config(task: Task, options: Options) -> dict[str, Any]:
+    """The keys of ds_config.json that follow from them."""
+    config = derived_config(task, options.zero)
+    if recompute := options.activation_checkpointing:
+        config["activation_checkpointing"] = {
+            "partition_activations": recompute.partition,
+            "cpu_checkpointing": recompute.cpu,
+        }
+    return config
+
+
+def environment(task: Task) -> Iterator[Variable]:
+    """What no launcher sets."""
+    yield Variable(
+        "LOCAL_SIZE",
+        str(task.shape.ranks_per_node),
+        "ranks per node, which only deepspeed's launcher sets",
+        "Megatron-DeepSpeed",
+    )
+    yield extensions_folder()
+    if "sequence_parallel" in arguments_by_key(task.spec):
+        yield Variable(
+            "CUDA_DEVICE_MAX_CONNECTIONS",
+            "1",
+            "--sequence-parallel refuses to start without it",
+            "Megatron-DeepSpeed megatron/arguments.py",
+        )
+
 
 # ------------------------------------------------------------------ foreseen
 # What Megatron-DeepSpeed's arguments and options say about memory and speed.
@@ -65,26 +181,6 @@ from clusterjobs.yaml.document import Path
 
 
 _FLASH = ("use_flash_attn", "use_flash_attn_v1", "use_flash_attn_v2", "use_flash_attn_triton")
-
-
-def foreseen(spec: Experiment, options: Options) -> Foreseen:
-    """Attention is not fused unless a flag says so."""
-    flags = Flags(spec)
-    model = shape_fields(spec, "num_key_value_heads")
-    hidden = spec.model.hidden if spec.model else None
-    model |= expert_fields(flags, 4 * hidden if hidden else None)
-    layout = {
-        "engine": "megatron-deepspeed",
-        **layout_fields(spec),
-        "zero": options.zero.stage,
-        "flash": any(flags.has(name) for name in _FLASH),
-        "sequence_parallel": flags.has("sequence_parallel"),
-        "offload": offload_of(options.ds_config),
-    }
-    if options.activation_checkpointing:
-        layout["recompute"] = "full"
-    multiple = flags.count("make_vocab_size_divisible_by") or VOCAB_MULTIPLE
-    return Foreseen(model, layout, multiple)
 
 
 _ITERATION = LogLine(  # the rank that holds the pipeline's last stage writes it
@@ -165,8 +261,24 @@ class MegatronDeepSpeed(Framework):
     def foreseen(
         self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> Foreseen:
+        """Attention is not fused unless a flag says so."""
         assert isinstance(options, Options)
-        return foreseen(spec, options)
+        flags = Flags(spec)
+        model = shape_fields(spec, "num_key_value_heads")
+        hidden = spec.model.hidden if spec.model else None
+        model |= expert_fields(flags, 4 * hidden if hidden else None)
+        layout = {
+            "engine": "megatron-deepspeed",
+            **layout_fields(spec),
+            "zero": options.zero.stage,
+            "flash": any(flags.has(name) for name in _FLASH),
+            "sequence_parallel": flags.has("sequence_parallel"),
+            "offload": offload_of(options.ds_config),
+        }
+        if options.activation_checkpointing:
+            layout["recompute"] = "full"
+        multiple = flags.count("make_vocab_size_divisible_by") or VOCAB_MULTIPLE
+        return Foreseen(model, layout, multiple)
 
     def data_paths(
         self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]

@@ -63,36 +63,6 @@ _UNPADDED = ("no_pad_vocab_size", "disable_pad_vocab_size", "padded_vocab_size")
 _FULLY_SHARDED = ("use_custom_fsdp", "use_megatron_fsdp")
 
 
-def foreseen(spec: Experiment) -> Foreseen:
-    """Transformer Engine is the default, and has flash attention."""
-    flags = Flags(spec)
-    model = shape_fields(spec, "num_query_groups")
-    hidden = spec.model.hidden if spec.model else None
-    model |= expert_fields(flags, 4 * hidden if hidden else None)
-    layout = {"engine": "megatron-core", **layout_fields(spec)}
-    is_local = flags.text("transformer_impl") == "local"
-    layout["flash"] = not is_local or flags.has("use_flash_attn")
-    if flags.text("attention_backend") == "unfused":
-        layout["flash"] = False
-    if flags.has("use_torch_fsdp2"):
-        layout |= {"engine": "fsdp", "zero": 3}
-    elif any(flags.has(name) for name in _FULLY_SHARDED):
-        stages = {"optim": 1, "optim_grads": 2, "optim_grads_params": 3}
-        layout["zero"] = stages.get(flags.text("data_parallel_sharding_strategy"), 0)
-    elif flags.has("use_distributed_optimizer"):
-        layout["zero"] = 1
-    if flags.has("grad_reduce_in_bf16"):
-        layout["gradient_bytes"] = 2.0
-    layout |= _precision_aware(flags)
-    if flags.has("fp8_format"):
-        layout["precision"] = "fp8"
-    if tensor := flags.count("expert_tensor_parallel_size"):
-        layout["expert_tensor"] = tensor
-    is_padded = not any(flags.has(name) for name in _UNPADDED)
-    multiple = flags.count("make_vocab_size_divisible_by") or VOCAB_MULTIPLE
-    return Foreseen(model, layout, multiple if is_padded else None)
-
-
 _BYTES = {"fp32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0}
 
 
@@ -179,7 +149,33 @@ class MegatronLm(Framework):
     def foreseen(
         self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> Foreseen:
-        return foreseen(spec)
+        """Transformer Engine is the default, and has flash attention."""
+        flags = Flags(spec)
+        model = shape_fields(spec, "num_query_groups")
+        hidden = spec.model.hidden if spec.model else None
+        model |= expert_fields(flags, 4 * hidden if hidden else None)
+        layout = {"engine": "megatron-core", **layout_fields(spec)}
+        is_local = flags.text("transformer_impl") == "local"
+        layout["flash"] = not is_local or flags.has("use_flash_attn")
+        if flags.text("attention_backend") == "unfused":
+            layout["flash"] = False
+        if flags.has("use_torch_fsdp2"):
+            layout |= {"engine": "fsdp", "zero": 3}
+        elif any(flags.has(name) for name in _FULLY_SHARDED):
+            stages = {"optim": 1, "optim_grads": 2, "optim_grads_params": 3}
+            layout["zero"] = stages.get(flags.text("data_parallel_sharding_strategy"), 0)
+        elif flags.has("use_distributed_optimizer"):
+            layout["zero"] = 1
+        if flags.has("grad_reduce_in_bf16"):
+            layout["gradient_bytes"] = 2.0
+        layout |= _precision_aware(flags)
+        if flags.has("fp8_format"):
+            layout["precision"] = "fp8"
+        if tensor := flags.count("expert_tensor_parallel_size"):
+            layout["expert_tensor"] = tensor
+        is_padded = not any(flags.has(name) for name in _UNPADDED)
+        multiple = flags.count("make_vocab_size_divisible_by") or VOCAB_MULTIPLE
+        return Foreseen(model, layout, multiple if is_padded else None)
 
     def data_paths(
         self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]

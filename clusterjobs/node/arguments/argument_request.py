@@ -136,10 +136,6 @@ class Request:
         """The words after the script or program."""
         return self.words[1:]
 
-    def without_script(self) -> List[str]:
-        """The arguments as sys.argv has them."""
-        return [os.path.basename(self.script), *self.arguments]
-
     # -------------------------------------------------------------- problems
 
     def problem(self, message: str, source: str = "", flag: Optional[str] = None) -> None:

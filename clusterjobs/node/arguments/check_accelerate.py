@@ -6,6 +6,7 @@ Source: accelerate 1.15, commands/launch.py, utils/launch.py and utils/dataclass
 from __future__ import annotations
 
 import importlib
+import os
 from typing import Any, Dict
 
 import deepspeed_config
@@ -48,8 +49,6 @@ def variables_of(args: Any, defaults: Any, has_precision: bool) -> Dict[str, str
 
 def check_plugins(request: Request, args: Any, variables: Dict[str, str]) -> None:
     """The plugins that the ranks make of these variables."""
-    import os
-
     kinds = importlib.import_module("accelerate.utils.dataclasses")
     os.environ.update({name: str(value) for name, value in variables.items()})
     os.environ["WORLD_SIZE"] = str(request.world_size)
@@ -59,11 +58,4 @@ def check_plugins(request: Request, args: Any, variables: Dict[str, str]) -> Non
         plugin = kinds.DeepSpeedPlugin()
         keys = plugin.deepspeed_config
         if args.deepspeed_config_file:
-            deepspeed_config.check(request, without_auto(keys), request.world_size)
-
-
-def without_auto(keys: Any) -> Any:
-    """The keys without those that follow from the script."""
-    if not isinstance(keys, dict):
-        return keys
-    return {name: without_auto(value) for name, value in keys.items() if value != "auto"}
+            deepspeed_config.check(request, deepspeed_config.without_auto(keys), request.world_size)

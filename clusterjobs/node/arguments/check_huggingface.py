@@ -81,11 +81,4 @@ def check_deepspeed(request: Request, arguments: Any) -> None:
     config = integration.HfTrainerDeepSpeedConfig(arguments.deepspeed)
     config.trainer_config_process(arguments)
     keys = json.loads(json.dumps(config.config))
-    deepspeed_config.check(request, without_auto(keys), request.world_size)
-
-
-def without_auto(keys: Any) -> Any:
-    """The keys without those that follow from the model."""
-    if not isinstance(keys, dict):
-        return keys
-    return {name: without_auto(value) for name, value in keys.items() if value != "auto"}
+    deepspeed_config.check(request, deepspeed_config.without_auto(keys), request.world_size)

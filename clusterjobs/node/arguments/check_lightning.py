@@ -5,8 +5,10 @@ Source: Lightning 2.6, pytorch/trainer/trainer.py and pytorch/cli.py.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import os
+import sys
 from typing import Any, Dict, List
 
 import script_names
@@ -50,8 +52,6 @@ def package() -> Any:
 
 def read(given: Dict[str, str]) -> Dict[str, Any]:
     """The values as Lightning reads its variables: Python's literals, else text."""
-    import ast
-
     found: Dict[str, Any] = {}
     for name, text in given.items():
         try:
@@ -115,14 +115,11 @@ def check_cli(request: Request, lightning: Any) -> None:
     refuse_as_argparse(cli)
     for call in script_names.calls_of(tree, ["LightningCLI"]):
         try:
-            arguments = importlib.import_module("sys")
-            arguments.argv = [request.script, *request.arguments]  # type: ignore[attr-defined]
+            sys.argv = [request.script, *request.arguments]
             script_names.value_of(tree, request.script, call)
         except ParsedError:
             pass
-        except NameError as error:
-            raise NotCheckedError(f"the script's LightningCLI: {error}") from error
-        except ImportError as error:
+        except (NameError, ImportError) as error:
             raise NotCheckedError(f"the script's LightningCLI: {error}") from error
         break
     else:
@@ -149,6 +146,6 @@ def check_trainer_of_cli(request: Request, lightning: Any, config: Any) -> None:
     plain = {
         name: value
         for name, value in dict(trainer.items()).items()
-        if isinstance(value, (int, float, str)) and value is not None
+        if isinstance(value, (int, float, str))
     }
     make_trainer(lightning, request, plain)

@@ -30,7 +30,7 @@ def check(request: Request) -> None:
         variables.set_args(args)
         batches = importlib.import_module("megatron.microbatches")
         batches.build_num_microbatches_calculator(args)
-        check_schedule()
+        megatron_script.check_schedule("megatron.training")
     if args is not None and args.deepspeed_config:
         sizes = args.tensor_model_parallel_size * args.pipeline_model_parallel_size
         deepspeed_config.check(request, args.deepspeed_config, args.world_size // sizes)
@@ -54,12 +54,3 @@ def check_sizes(request: Request, args: Any) -> None:
             flag = "--" + size.replace("_", "-")
             what = f"{getattr(args, size)} is lowered to the world size, {args.world_size}"
             request.problem(what, "megatron/arguments.py, validate_args", flag)
-
-
-def check_schedule() -> None:
-    """The schedule of the learning rate."""
-    try:
-        training = importlib.import_module("megatron.training")
-    except ImportError:
-        return  # it imports what only a GPU needs
-    training.get_optimizer_param_scheduler(megatron_script.Optimizer())

@@ -52,11 +52,7 @@ def prepare_training(args: Any) -> None:
         if name.startswith("_set_"):  # writers of logs, which make folders
             setattr(variables, name, lambda *_: None)
     variables.set_global_variables(args, build_tokenizer=False)
-    try:
-        training = importlib.import_module("megatron.training.training")
-    except ImportError:
-        return  # it imports what only a GPU needs
-    training.get_optimizer_param_scheduler(megatron_script.Optimizer())
+    megatron_script.check_schedule("megatron.training.training")
 
 
 def make_config(args: Any, arguments: Any) -> None:

@@ -30,6 +30,13 @@ def check(request: Request, file: Any, data_parallel: int) -> None:
         check_schedule(keys.get("scheduler") or {})
 
 
+def without_auto(keys: Any) -> Any:
+    """The keys without those that follow from the script or the model."""
+    if not isinstance(keys, dict):
+        return keys
+    return {name: without_auto(value) for name, value in keys.items() if value != "auto"}
+
+
 def read(file: str) -> Dict[str, Any]:
     """The keys of a file, read as DeepSpeed does: none may stand there twice."""
     tools = importlib.import_module("deepspeed.runtime.config_utils")

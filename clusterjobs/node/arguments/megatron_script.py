@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import sys
+import types
 from typing import Any, Callable, Dict, Optional, Tuple
 
 import script_names
@@ -34,8 +37,6 @@ def parser_of(request: Request) -> Tuple[Extra, Dict[str, Any], bool]:
 
 def parsed(request: Request, parse_args: Callable[..., Any]) -> Tuple[Any, Dict[str, Any]]:
     """The arguments by Megatron's own parser, and the script's defaults."""
-    import sys
-
     extra, defaults, all_known = parser_of(request)
 
     def parse(words: Any) -> Any:
@@ -45,7 +46,10 @@ def parsed(request: Request, parse_args: Callable[..., Any]) -> Tuple[Any, Dict[
     return request.parse(parse, request.arguments), defaults
 
 
-class Optimizer:
-    """For the learning rate's schedule, which asks for an optimizer without parameters."""
-
-    param_groups: Tuple[Any, ...] = ()
+def check_schedule(module: str) -> None:
+    """The schedule of the learning rate, which asks for an optimizer: one without parameters."""
+    try:
+        training = importlib.import_module(module)
+    except ImportError:
+        return  # it imports what only a GPU needs
+    training.get_optimizer_param_scheduler(types.SimpleNamespace(param_groups=()))
