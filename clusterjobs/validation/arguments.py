@@ -1,7 +1,7 @@
-"""Asks the framework's own parser about a spec's arguments, on this machine.
+"""Asks the framework's own parser about a spec's arguments, without the spec's job.
 
 The same program that a job runs on a node (`sections/argument_check.py`), with the Python of the
-spec's environment if that is here.
+spec's environment if that is here; or on a node, in a job of one task.
 """
 
 from __future__ import annotations
@@ -9,18 +9,26 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from typing import IO
 
 from clusterjobs import resources
 from clusterjobs.errors import Location, Problem
 from clusterjobs.frameworks.base import JOB_DIR
 from clusterjobs.plugins import PlannedJob, on_this_machine
+from clusterjobs.runs.submit.sbatch import clean
+from clusterjobs.script.environment import template_environment
 from clusterjobs.sections.argument_check import REQUEST, request_of
 from clusterjobs.sections.plan import Plan
-from clusterjobs.text import ShellVariable, Text, Value, parts_of
+from clusterjobs.sections.render import template_context
+from clusterjobs.slurm.jobs import in_words
+from clusterjobs.slurm.queue import known_jobs
+from clusterjobs.text import ShellVariable, Text, Value, parts_of, show
 
 _FAILED = 69  # of the program, if the parser refuses the arguments
 
@@ -44,7 +52,7 @@ def argument_problems(job: PlannedJob) -> list[Problem]:
 
 def _note(plan: Plan, why: str) -> Problem:
     what = f"{plan.job.framework}'s own parser was not asked about the arguments: {why}"
-    hint = "preflight: true asks it in the job, before anything is staged"
+    hint = "--in-job asks it on a node; preflight: true asks it in the job, before staging"
     return Problem(what, hint=hint, warning=True, info=True)
 
 
@@ -99,8 +107,6 @@ def _expanded(value: Value, folder: pathlib.Path) -> str:
 def _asked(
     plan: Plan, python: str, folder: pathlib.Path, workdir: pathlib.Path
 ) -> Iterator[Problem]:
-    check = plan.argument_check
-    assert check
     command = [python, "-B", str(folder / "argument_check.py"), "--json", str(folder / REQUEST)]
     done = subprocess.run(
         [*command, f"job_dir={folder}"],
@@ -110,11 +116,18 @@ def _asked(
         cwd=workdir,
         check=False,
     )
-    if done.returncode not in (0, _FAILED) or not done.stdout:
-        said = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
-        yield _note(plan, f"{python}: {said}")
+    yield from _answered(plan, done.returncode, done.stdout, done.stderr, python)
+
+
+def _answered(plan: Plan, code: int, said: str, errors: str, who: str) -> Iterator[Problem]:
+    """The problems in what the program printed."""
+    check = plan.argument_check
+    assert check
+    if code not in (0, _FAILED) or not said:
+        last = (errors.strip().splitlines() or ["it printed nothing"])[-1]
+        yield _note(plan, f"{who}: {last}")
         return
-    answer = json.loads(done.stdout)
+    answer = json.loads(said)
     name = answer["version"] or plan.job.framework
     if answer["not_checked"]:
         yield _note(plan, answer["not_checked"])
@@ -127,3 +140,110 @@ def _asked(
         hint = f"in {problem['source']}" if problem["source"] else ""
         what = f"{subject}{name}: {problem['message']}"
         yield Problem(what, where, line.path if line else "", hint)
+
+
+# ------------------------------------------------------------------ in a job
+
+# Options of the spec's job that decide where it may run and who pays for it.
+_PLACE = ("account", "clusters", "constraint", "partition", "qos", "reservation", "wckey")
+_MEMORY_MIB = 8192  # to import torch and a framework
+_BETWEEN = 5.0  # seconds between two looks at the queue
+_JOB = re.compile(r"^srun: job (\d+) queued")
+
+
+def problems_in_job(job: PlannedJob, say: Callable[[str], None]) -> list[Problem]:
+    """The same, asked on a node by a job of one task. `say` prints how far it is.
+
+    If this is interrupted, the job is cancelled.
+    """
+    plan = job.plan
+    if plan.argument_check is None:
+        return [_note(plan, "nothing here can ask it about this job")]
+    if not plan.argument_check.is_in_job:
+        return [_note(plan, "its Python is in a container")]
+    command = ["srun", *_options(plan), "bash", "-p"]
+    script = _script(job)
+    with tempfile.TemporaryFile("w+") as program, tempfile.TemporaryFile("w+") as answer:
+        program.write(script)
+        program.seek(0)
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=program,
+                stdout=answer,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                env=clean(os.environ, script),
+                start_new_session=True,  # Ctrl-C reaches this process alone, which ends srun
+            )
+        except FileNotFoundError:
+            return [_note(plan, "there is no srun here, so no job can be started")]
+        say(f"asking {plan.job.framework} in a job of one task; Ctrl-C cancels it")
+        with process:
+            lines = _wait(process, say)
+        answer.seek(0)
+        said = answer.read()
+    of_job = [one for one in lines if not one.startswith("srun: ")]  # it says why, not how it ended
+    errors = "\n".join(of_job or lines)
+    return list(_answered(plan, process.returncode, said, errors, "the job"))
+
+
+def _options(plan: Plan) -> Iterator[str]:
+    """Of srun: one task, for as long as the check may take, where the spec's job would run."""
+    check, memory = plan.argument_check, plan.placement.node_type.memory_mib
+    assert check
+    for one in plan.job.directives:
+        if one.name in _PLACE and not isinstance(one.value, (bool, int)):
+            yield f"--{one.name}={show(one.value)}"
+    yield from (f"--job-name=validate-{plan.job.name}", "--nodes=1", "--ntasks=1")
+    yield from (f"--time={check.seconds // 60 + 5}", "--mpi=none")
+    if memory:  # the default of some clusters is too little, and some nodes have not more
+        yield f"--mem={min(_MEMORY_MIB, memory // 2)}"
+
+
+def _script(job: PlannedJob) -> str:
+    """The environment of the job and the check, and nothing else of the job."""
+    check = job.plan.argument_check
+    assert check
+    context = template_context(job.plan, job.inputs)
+    names = {*resources.with_imports(check.all_programs), REQUEST}
+    context["programs"] = [one for one in context["files"]["programs"] if one["name"] in names]
+    further = job.plan.launch.launcher.template_folder
+    environment = template_environment(further, job.inputs.templates)
+    template = pathlib.Path(__file__).with_suffix(".sh.j2").read_text(encoding="utf-8")
+    return environment.from_string(template).render(context)
+
+
+def _wait(process: subprocess.Popen[str], say: Callable[[str], None]) -> list[str]:
+    """Wait for srun; what it and the job printed, line by line. Says why the job waits."""
+    lines: list[str] = []
+    assert process.stderr
+    reader = threading.Thread(target=_read, args=(process.stderr, lines, say))
+    reader.start()
+    told = ""
+    try:
+        while process.poll() is None:
+            reader.join(_BETWEEN)
+            why = _why_it_waits(lines) if process.poll() is None else ""
+            if why not in ("", told):
+                say(f"the job waits: {why}")
+                told = why
+    finally:
+        process.terminate()  # without effect if it has ended; else srun cancels its job
+        process.wait()
+        reader.join()
+    return lines
+
+
+def _read(errors: IO[str], lines: list[str], say: Callable[[str], None]) -> None:
+    for line in errors:
+        lines.append(line.rstrip("\n"))
+        say(lines[-1])
+
+
+def _why_it_waits(lines: list[str]) -> str:
+    """Slurm's reason in words; "" for a job that does not wait."""
+    ids = {found[1] for line in lines if (found := _JOB.match(line))}
+    waiting = [one for one in known_jobs() or () if one.job_id in ids and one.state == "PENDING"]
+    return in_words(waiting[0].reason) if waiting else ""

@@ -17,6 +17,7 @@ from clusterjobs.clusters.parallelcluster.config import CURRENT, release_of, wro
 from clusterjobs.console import (
     print_json,
     problem_data,
+    say_on_stderr,
     set_option,
     show_problems,
     state_of,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _EXAMPLES = """\b
 Examples:
   clusterjobs validate exp.yaml
+  clusterjobs validate exp.yaml --in-job
   clusterjobs validate my-cluster.yaml --account account.yaml
   clusterjobs validate p4d-a100 p5-h100 --site examples/site.yaml --json
   clusterjobs validate my-cluster.yaml --release 3.13.2
@@ -68,6 +70,7 @@ class _Options:
     with_aws: bool
     release: str | None
     asks_parser: bool = True
+    in_job: bool = False  # ask it in a job
     validators_ran: bool = True  # False if ParallelCluster's validators did not run
     reports: dict[str, Report] = field(default_factory=dict)  # of each config, as JSON
 
@@ -87,6 +90,9 @@ class _Options:
 @click.option(
     "--no-parser", is_flag=True, help="Do not ask the framework's own parser about a spec."
 )
+@click.option(
+    "--in-job", is_flag=True, help="Ask it on a node of the spec's cluster, in a job of one task."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 @ci_options
 def validate(
@@ -97,6 +103,7 @@ def validate(
     aws: bool,
     release: str | None,
     no_parser: bool,
+    in_job: bool,
     as_json: bool,
     junit: pathlib.Path | None,
     sarif: pathlib.Path | None,
@@ -106,11 +113,14 @@ def validate(
     A config is checked with ParallelCluster's own schema and validators, in a simulated account
     that has every resource the config names (subnets, keys, images, buckets, file systems). Of a
     description of a Slurm cluster, what it leaves unknown is shown. If the Python environment of a
-    spec is on this machine, the framework's own parser is asked about the arguments.
+    spec is on this machine, the framework's own parser is asked about the arguments; with --in-job
+    it is asked on a node. Ctrl-C cancels that job.
     """
+    if in_job and no_parser:
+        raise click.UsageError("--in-job asks the parser, and --no-parser does not: choose one")
     if aws or release:
         _require_extra("--aws" if aws else "--release")
-    options = _Options(settings, site, _overrides(account), aws, release, not no_parser)
+    options = _Options(settings, site, _overrides(account), aws, release, not no_parser, in_job)
     found = {name: _check(name, options) for name in files}
     problems = [problem for one in found.values() for problem in one]
     write_reports(junit, sarif, (Case(name, tuple(one)) for name, one in found.items()))
@@ -194,7 +204,7 @@ def _about_wrapping(config: Config) -> list[Problem]:
 def _check_spec(file: pathlib.Path, options: _Options) -> list[Problem]:
     from clusterjobs.clusters.parallelcluster.source import ConfigFiles, ConfigSource
     from clusterjobs.runs.load import load  # includes all checks of the plan
-    from clusterjobs.validation.arguments import argument_problems
+    from clusterjobs.validation.arguments import argument_problems, problems_in_job
 
     run = load(file, options.settings)
     outputs = run.outputs()
@@ -202,7 +212,8 @@ def _check_spec(file: pathlib.Path, options: _Options) -> list[Problem]:
     if options.asks_parser:
         settings = () if run.spec.preflight else ("preflight=true",)  # which has the request
         asked = load(file, (*options.settings, *settings)) if settings else run
-        found += argument_problems(asked.planned_jobs[0])
+        job = asked.planned_jobs[0]
+        found += problems_in_job(job, say_on_stderr) if options.in_job else argument_problems(job)
     source, fitted = run.source, run.fitted
     if isinstance(source, ConfigSource) and isinstance(fitted, ConfigFiles) and fitted.data:
         release = options.release or source.release

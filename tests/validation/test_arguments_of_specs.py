@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
+from clusterjobs.runs.load import load
 from clusterjobs.validation import arguments
 
+EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 SCRIPT = "import argparse\nargparse.ArgumentParser().parse_args()\n"
 
 
@@ -94,3 +97,25 @@ def test_without_an_environment_the_python3_in_path_is_asked(
     wrong = {"preflight": {"arguments": "help"}, "args": {"batchsize": 3}}
     (problem,) = problems(validate(**wrong, software={}))
     assert problem["what"].endswith(why)
+
+
+@pytest.mark.parametrize("name", ["gpt2-345m", "tiny-gpt", "slurm/lightning-in-singularity"])
+def test_the_script_of_in_job_is_valid_bash_and_shellcheck_finds_nothing(
+    name: str, tmp_path: pathlib.Path
+) -> None:
+    run = load(EXAMPLES / f"{name}.yaml", ("preflight=true", "software={venv: /fsx/venv}"))
+    file = tmp_path / "arguments.sh"
+    file.write_text(arguments._script(run.planned_jobs[0]), encoding="utf-8")
+    subprocess.run(["bash", "-n", file], check=True)
+    shellcheck = pathlib.Path(sys.executable).with_name("shellcheck")
+    done = subprocess.run([shellcheck, "--norc", file], capture_output=True, text=True, check=False)
+    assert done.stdout == ""
+
+
+def test_the_job_of_in_job_asks_for_one_task_where_the_job_would_run() -> None:
+    settings = ("preflight=true", "sbatch={account: lab, comment: x}", "queue=train")
+    run = load(EXAMPLES / "gpt2-345m.yaml", settings)
+    options = [*arguments._options(run.planned_jobs[0].plan)]
+    assert options[:2] == ["--partition=train", "--account=lab"]
+    assert {"--nodes=1", "--ntasks=1", "--time=6"} <= {*options}
+    assert not [one for one in options if "gpus" in one or "comment" in one]

@@ -1,0 +1,110 @@
+"""`validate --in-job` asks the framework's own parser in a job of one task, in a real Slurm."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+from rendered_jobs import VENV, Jobs
+
+from clusterjobs.lab.lab import until
+
+pytest.importorskip("torch", reason="needs the extra 'train'")
+pytestmark = pytest.mark.lab
+
+SCRIPT = "import argparse\nargparse.ArgumentParser().parse_args()\n"
+COMMAND = [sys.executable, "-c", "from clusterjobs.cli.main import main; main()", "validate"]
+
+
+@pytest.fixture
+def spec(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> Callable[..., pathlib.Path]:
+    """Writes a spec of two nodes whose script knows no argument."""
+    monkeypatch.setenv("PATH", f"{jobs.lab.folder / 'bin'}:{os.environ['PATH']}")
+
+    def write(**keys: Any) -> pathlib.Path:
+        (jobs.folder / "train.py").write_text(SCRIPT)
+        common = {
+            "name": "asked",
+            "cluster": "small",
+            "framework": "torchrun",
+            "nodes": 2,
+            "script": "train.py",
+            "software": {"venv": str(VENV)},
+            "workdir": str(jobs.folder),
+            "logs": "/fsx/logs",
+            "preflight": {"arguments": "help"},
+        }
+        file = jobs.folder / "exp.yaml"
+        file.write_text(yaml.safe_dump({**common, **keys}))
+        return file
+
+    return write
+
+
+def test_a_wrong_argument_is_shown_at_its_line(jobs: Jobs, spec, clusterjobs) -> None:
+    before = sorted(jobs.lab.folder.shared("/fsx").rglob("*"))
+    outcome = clusterjobs("validate", spec(args={"batchsize": 3}), "--in-job", "--json")
+    assert outcome.code == 1, outcome.err
+    assert "asking torchrun in a job of one task" in outcome.err
+    (file,) = json.loads(outcome.out)["files"]
+    (problem,) = [one for one in file["problems"] if "batchsize" in one["what"]]
+    assert problem["what"] == "train.py: --help names no argument --batchsize"
+    assert problem["path"] == "args.batchsize"
+    assert problem["file"].endswith("exp.yaml")
+    assert sorted(jobs.lab.folder.shared("/fsx").rglob("*")) == before
+
+
+def test_right_arguments_are_accepted(spec, clusterjobs) -> None:
+    outcome = clusterjobs("validate", spec(), "--in-job", "--json")
+    assert outcome.code == 0, outcome.out + outcome.err
+    assert "own parser was not asked" not in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("keys", "why"),
+    [
+        ({"sbatch": {"reservation": "none"}}, "Requested reservation is invalid"),
+        (
+            {"software": {"venv": "/fsx/no-such-venv"}},
+            "no virtual environment at /fsx/no-such-venv",
+        ),
+        ({"setup": "echo before; exit 3"}, "before"),
+    ],
+)
+def test_a_job_that_cannot_ask_says_why(spec, clusterjobs, keys, why) -> None:
+    outcome = clusterjobs("validate", spec(**keys), "--in-job", "--json")
+    assert outcome.code == 0, outcome.out + outcome.err
+    (file,) = json.loads(outcome.out)["files"]
+    (note,) = [one for one in file["problems"] if "own parser was not asked" in one["what"]]
+    assert why in note["what"]
+
+
+def test_ctrl_c_cancels_the_job_and_a_waiting_job_says_why(jobs: Jobs, spec) -> None:
+    file = spec()
+    assert jobs.lab.run(["scontrol", "update", "PartitionName=train", "State=DOWN"]).returncode == 0
+    command = [*COMMAND, str(file), "--in-job"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr
+        lines = iter(process.stderr.readline, "")
+        assert any("the job waits: the partition is down" in line for line in lines)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        assert process.returncode == 130
+        until(lambda: not queued(jobs), 30, lambda: queued(jobs))
+    finally:
+        process.kill()
+        process.communicate()
+        jobs.lab.run(["scontrol", "update", "PartitionName=train", "State=UP"])
+
+
+def queued(jobs: Jobs) -> str:
+    return jobs.lab.run(["squeue", "--noheader", "--format=%j %T"]).stdout
