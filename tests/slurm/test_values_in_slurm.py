@@ -202,7 +202,8 @@ class Controller:
             if "fatal" in said or process.poll() is not None:
                 self.stop()
                 return said
-            if "Running as primary controller" in said:
+            # It may still find an error after it has said that it runs, but not once it answers.
+            if "Running as primary" in said and "UP" in self._run("scontrol", "ping").stdout:
                 return None
             time.sleep(0.02)
         raise AssertionError(output.read_text())
