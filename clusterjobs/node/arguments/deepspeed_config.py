@@ -23,11 +23,14 @@ def check(request: Request, file: Any, data_parallel: int) -> None:
     title = "DeepSpeed's config"
     with request.refusals(config=title):
         keys = file if isinstance(file, dict) else read(file)
-        config_module.DeepSpeedConfig(json.loads(json.dumps(keys)), ranks)
+        config = config_module.DeepSpeedConfig(json.loads(json.dumps(keys)), ranks)
     with request.refusals(config=title, key="optimizer"):
         check_optimizer(keys.get("optimizer") or {}, config_module.DEEPSPEED_OPTIMIZERS)
     with request.refusals(config=title, key="scheduler"):
         check_schedule(keys.get("scheduler") or {})
+    with request.refusals(config=title, key="grad_accum_dtype"):
+        if (keys.get("data_types") or {}).get("grad_accum_dtype"):
+            check_precision(config)
 
 
 def without_auto(keys: Any) -> Any:
@@ -35,6 +38,22 @@ def without_auto(keys: Any) -> Any:
     if not isinstance(keys, dict):
         return keys
     return {name: without_auto(value) for name, value in keys.items() if value != "auto"}
+
+
+def check_precision(config: Any) -> None:
+    """Without ZeRO, the engine has no optimizer that adds up gradients in another type."""
+    if config.zero_enabled:
+        return
+    engine = importlib.import_module("deepspeed.runtime.engine").DeepSpeedEngine
+    stand_in = types.SimpleNamespace(
+        _config=config,
+        fp16_enabled=lambda: config.float16_config.enabled,
+        bfloat16_enabled=lambda: config.bfloat16_config.enabled,
+        zero_optimization=lambda: False,
+        pipeline_parallelism=False,
+    )
+    stand_in.get_data_types = lambda: engine.get_data_types(stand_in)
+    engine._do_optimizer_sanity_check(stand_in, None)
 
 
 def read(file: str) -> Dict[str, Any]:
