@@ -71,7 +71,7 @@ def test_names_of_submissions_lead_to_no_other_folder(
     name = "../../outside-1a2b3c4d"
     record = {"token": "x", "job_id": 60, "user": "eve", "time": 1, "spec": "", "array": True}
     with (sweep.folder / "submissions.jsonl").open("a") as file:
-        file.write(json.dumps({**record, "points": {"0": name}}) + "\n")
+        file.write(json.dumps({**record, "points": {"0": name, "1": "0001-a-00000000"}}) + "\n")
     points = json.loads(clusterjobs("results", sweep.folder, "--json").out)["points"]
     (found,) = (point for point in points if point["name"] == name)
     assert (found["result"], found["folder"], found["state"]) == ({}, "", "lost")
