@@ -134,7 +134,7 @@ class Recording:
         self._folders: set[str] = {self._home, self._start}
         self._files = {f"{self._home}/{name}": found for name, found in files.items()}
         self._environment = {**_of_slurm(text, options, marks), **_unset_names(self._text, marks)}
-        if "array" not in options and _HAS_DEFAULT.search(text):
+        if line_of_index_default(text, options):
             del self._environment["SLURM_ARRAY_TASK_ID"]
         if in_step and (self._size.tasks_per_node or 1) == 1:
             self._environment |= {
@@ -483,9 +483,18 @@ def extended_names(text: str, *, paths: bool) -> dict[str, int]:
         if name.endswith("PATH") is not paths:
             continue
         first = re.search(rf"(?<![\w$-]){name}(?:(\+=)(?!\()|=)(.*)", code)
-        if first and (first[1] or re.search(rf"\$(?:{name}\b|\{{{name}\}})", first[2])):
+        or_empty = rf"\$\{{{name}:?-\}}"
+        own = rf"\$(?:{name}\b|\{{{name}\}})|[^\"']{or_empty}|{or_empty} *[^\"'\s;#&|]"
+        if first and (first[1] or re.search(own, first[2])):
             found[name] = code.count("\n", 0, first.start()) + 1
     return dict(sorted(found.items(), key=lambda one: one[1]))
+
+
+def line_of_index_default(text: str, options: Mapping[str, str]) -> int:
+    """The line of `${SLURM_ARRAY_TASK_ID:-0}` in a script without --array; 0 without one."""
+    code = _without_comments(text)
+    found = None if "array" in options else _HAS_DEFAULT.search(code)
+    return code.count("\n", 0, found.start()) + 1 if found else 0
 
 
 def optional_names(text: str) -> list[tuple[str, int]]:
@@ -496,7 +505,7 @@ def optional_names(text: str) -> list[tuple[str, int]]:
     others = {*_of_slurm(text, {}, marks), *_BUILT_IN, *_unset_names(text, marks)}
     others |= {
         name
-        for names in _SET.findall(re.sub(r"\b(\w+)=[\"']?\$\{\1:?-", "", code))
+        for names in _SET.findall(_HAS_OWN_DEFAULT.sub("", code))
         for name in names
     }
     found = {
@@ -513,6 +522,8 @@ def optional_names(text: str) -> list[tuple[str, int]]:
     )
 
 
+# `LR=${LR:-1}`, `ARGS="--a ${ARGS:---b}"`
+_HAS_OWN_DEFAULT = re.compile(r"\b(\w+)=(?:[\"']?\$\{\1:?-|[^\n;]*?\$\{\1:?-(?!\}))")
 _IS_LIST = re.compile(
     r"<<<\s*\"?\$\{?(\w+)|\bin\s+\$\{?(\w+)|=\(\s*\$\{?(\w+)|\becho +\"?\$\{?(\w+)\}?\"? *\|"
 )

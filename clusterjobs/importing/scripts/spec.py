@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from clusterjobs.importing.scripts.directives import Size, is_read, read_directives, size_of
@@ -16,13 +16,14 @@ from clusterjobs.importing.scripts.launch import (
     torchrun_keys,
     with_arguments,
 )
-from clusterjobs.importing.scripts.marks import UNKNOWN, Marks
+from clusterjobs.importing.scripts.marks import UNKNOWN, Mark, Marks
 from clusterjobs.importing.scripts.record import (
     FIRST_NODE,
     Call,
     Recorded,
     Recording,
     extended_names,
+    line_of_index_default,
     names_in,
     optional_names,
 )
@@ -237,9 +238,8 @@ class _Import:
         if re.search(r"(?m)^[^#\n]*\$[@*]", self._text):
             self._assumed.append("sbatch gives the script no arguments")
         launch = self._inner(found[-1]) if found else None
-        words = " ".join(found[-1].call.words) if found else ""
-        if any(mark.name == "SLURM_NODEID" for mark in self._marks.found_in(words)):
-            self._assumed.append("SLURM_NODEID is each node's number; in the batch script it is 0")
+        if launch:
+            self._node_number(launch)
         for other in found[:-1]:
             why = "another launch: one job has one; write a spec for each, with needs"
             self._missing.append(Line(other.call.line, " ".join(other.call.words)[:80], why))
@@ -252,6 +252,8 @@ class _Import:
                 self._missing.append(Line(0, "the launch", why))
             return self._result((), {})._replace(submitted=submitted)
         self._program(launch)
+        if launch.has_srun:
+            self._part_of_the_job(launch)
         variables = self._variables(launch)
         self._software(recorded, launch)
         self._written_files()
@@ -293,6 +295,21 @@ class _Import:
 
     def _add(self, key: str, value: str, comment: str = "") -> None:
         self._entries.append(Entry(key, value, comment))
+
+    def _node_number(self, launch: Launch) -> None:
+        """The number of a node in the batch script, where it is 0 for all ranks."""
+
+        def has_it(words: Iterable[str]) -> bool:
+            return "SLURM_NODEID" in {one.name for one in self._marks.found_in(" ".join(words))}
+
+        call = launch.call
+        is_passed_on = has_it(call.words) and has_it(launch.words)
+        if self._size.nodes > 1 and (is_passed_on or has_it(call.environment.values())):
+            why = "in the batch script it is 0, and the spec has the number of each node"
+            line = _line_with(r"\bSLURM_NODEID\b", self._text)
+            self._missing.append(Line(line, "$SLURM_NODEID", why))
+        elif has_it(call.words):
+            self._assumed.append("SLURM_NODEID is each node's number; in the batch script it is 0")
 
     def _conditions(self, recording: Recording, recorded: Recorded) -> None:
         """Conditions on what is not known, if the launch depends on them."""
@@ -442,6 +459,28 @@ class _Import:
             ranks = own.tasks_per_node
         if ranks is not None and ranks != self._size.gpus_per_node:
             self._add("ranks_per_node", str(ranks))
+
+    def _part_of_the_job(self, launch: Launch) -> None:
+        """Options of srun that start fewer ranks than the job has, or on some of its nodes."""
+        srun, nodes = launch.srun, self._size.nodes
+        own = size_of({**self._options, **srun})
+        per_node = 1 if launch.launcher else own.tasks_per_node or self._size.gpus_per_node
+        gpus = size_of({"nodes": str(nodes), **srun}).gpus_per_node
+        all_nodes = self._marks.text(Mark("SLURM_JOB_NODELIST"), ",Z")
+        differs = {
+            "nodes": srun.get("nodes") != str(nodes),
+            "nodelist": nodes > 1 and srun.get("nodelist") != all_nodes,
+            "ntasks": bool(per_node) and srun.get("ntasks") != str(nodes * (per_node or 1)),
+            "ntasks-per-node": bool(launch.launcher) and srun.get("ntasks-per-node") != "1",
+            **dict.fromkeys(
+                ("gpus-per-node", "gpus", "gres"), gpus not in (None, self._size.gpus_per_node)
+            ),
+        }
+        for name, value in srun.items():
+            if differs.get(name):
+                what = f"srun --{name}={self._marks.shown(value)}"
+                why = "the ranks of a spec use all nodes and GPUs of its job"
+                self._missing.append(Line(launch.call.line, what, why))
 
     def _whole_launcher(self, launch: Launch) -> None:
         """A launcher with options of its own is the command, once on each node."""
@@ -661,6 +700,9 @@ class _Import:
                 self._missing.append(Line(number, line.strip()[:80], why))
 
     def _further_options(self) -> None:
+        if line := line_of_index_default(self._text, self._options):
+            what, why = "SLURM_ARRAY_TASK_ID", "sbatch --array sets it: write a sweep"
+            self._missing.append(Line(line, what, why))
         for one in self._directives:
             if not is_read(one):
                 what, why = f"--{one.name}={one.value}", "no value of this option"

@@ -655,3 +655,45 @@ def test_a_variable_with_a_default_is_named_and_variables_keep_their_order(
         "LR is not in sbatch's environment: line 11 has its default",
     ]
     assert found["spec"].index("ZED: 2") < found["spec"].index("ABLE: 3")
+
+
+# Of a script with two nodes of eight GPUs: what is not carried over; None if nothing is.
+_PARTS = {
+    "srun -N 1 python train.py": "srun --nodes=1",
+    "srun --nodes=1-2 python train.py": "srun --nodes=1-2",
+    "srun -n 4 python train.py": "srun --ntasks=4",
+    "srun -w node1 python train.py": "srun --nodelist=node1",
+    "srun --gres=gpu:4 --ntasks-per-node=4 python train.py": "srun --gres=gpu:4",
+    "srun --ntasks-per-node=8 torchrun train.py": "srun --ntasks-per-node=8",
+    "srun python train.py --rank $SLURM_NODEID": "$SLURM_NODEID",
+    "R=$SLURM_NODEID\nsrun python train.py --rank $R": "$SLURM_NODEID",
+    "srun python train.py --seed ${SLURM_ARRAY_TASK_ID:-0}": "SLURM_ARRAY_TASK_ID",
+    "srun -N 2 -n 16 -w $SLURM_JOB_NODELIST --gpus-per-node=8 python train.py": None,
+    "srun -N $SLURM_NNODES -n $SLURM_NTASKS python train.py": None,
+    "srun --ntasks-per-node=4 python train.py": None,
+    "srun -n $SLURM_NNODES --ntasks-per-node=1 torchrun train.py": None,
+    "srun bash -c 'python train.py --rank $SLURM_NODEID'": None,
+}
+
+
+@pytest.mark.parametrize("body", _PARTS)
+def test_ranks_on_a_part_of_the_job_or_with_other_numbers_are_no_success(
+    body: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = "#!/bin/bash\n#SBATCH -N 2 --ntasks-per-node=8 --gpus-per-node=8\n"
+    found = _import(tmp_path, capsys, f"{head}{body}\n")
+    wanted = _PARTS[body]
+    assert [one["what"] for one in found["not_carried_over"]] == ([wanted] if wanted else [])
+    assert found["same"]
+
+
+def test_a_variable_with_a_default_beside_other_text_is_named(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = 'A="--lr 1 ${A:-}"\nB="--x ${B:---y}"\nC="${C:-}"\nsrun python train.py $A $B $C\n'
+    found = _import(tmp_path, capsys, HEAD + body)
+    assert {one for one in found["assumed"] if "environment" in one} == {
+        "A is not in sbatch's environment: line 7 adds to it",
+        "B is not in sbatch's environment: line 8 has its default",
+        "C is not in sbatch's environment: line 9 has its default",
+    }
