@@ -31,7 +31,8 @@ def _of_command(command: click.Command, context: click.Context) -> Iterator[str]
         usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
         yield f"### {context.command_path}\n"
         yield f"`{usage}`\n"
-        yield f"{_text(command.help)}\n"
+        about = inspect.cleandoc(command.help or "").replace("\b\n", "")
+        yield f"{_text(about.partition('Examples:')[0])}\n"
         options = [one for one in command.get_params(context) if isinstance(one, click.Option)]
         records = [one.get_help_record(context) for one in options]
         rows = [one for one in records if one and one[0] != "--help" and one[0] != "-h, --help"]
@@ -39,7 +40,8 @@ def _of_command(command: click.Command, context: click.Context) -> Iterator[str]
             yield "| option | meaning |\n|---|---|"
             yield from (f"| `{_cell(name)}` | {_cell(_text(text))} |" for name, text in rows)
             yield ""
-        if found := re.search(r"Examples:\n((?:  .*\n?)+)", inspect.cleandoc(command.epilog or "")):
+        last = f"{about}\n{inspect.cleandoc(command.epilog or '')}"
+        if found := re.search(r"Examples:\n((?:  .*\n?)+)", last):
             yield f"```\n{inspect.cleandoc(found[1])}\n```\n"
     if isinstance(command, click.Group):
         for name in command.list_commands(context):

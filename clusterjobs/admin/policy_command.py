@@ -99,7 +99,8 @@ def test(site: pathlib.Path | None, update: bool, as_json: bool) -> int:
     """Check the example specs in tests/: each must break the rules that its rules.yaml names.
 
     An example is tests/NAME/spec.yaml. Beside it, rules.yaml has `rules: [name, ...]` and,
-    if it matters, `user: ann` and `groups: [students]`; without it, no rule may be broken.
+    if it matters, `user: ann`, `groups: [students]` and `date: 2027-01-31`; without it, no rule may
+    be broken. Without a date, rules with `from` or `until` are in force.
     Exit code 1 if an example breaks other rules.
 
     \b

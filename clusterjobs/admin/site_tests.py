@@ -28,7 +28,7 @@ from clusterjobs.sites.folders import (
     unreadable,
 )
 from clusterjobs.sites.policy import Example, SiteRule, load_example, with_rules
-from clusterjobs.sites.policy_check import User
+from clusterjobs.sites.policy_check import ANY_DAY, User
 from clusterjobs.version import __version__
 
 # ------------------------------------------------------------------ policy tests
@@ -107,7 +107,7 @@ def _run(folder: pathlib.Path, site: SiteFolders, names: set[str]) -> Result:
         rules = folder / RULES
         if is_file(rules):
             example = load_example(read_text(rules), shown_path(rules), names)
-        user = User(example.user, frozenset(example.groups))
+        user = _user(example)
         run = load_first(folder / SPEC, to_write=False, site=site, user=user)
         problems = run.plan.warnings
     except InputError as error:
@@ -123,7 +123,11 @@ def example_user(folder: pathlib.Path) -> User:
     if is_file(rules):
         names = {one.rule.name for one in site_rules(SiteFolders((folder.parents[1],)))}
         example = load_example(read_text(rules), shown_path(rules), names)
-    return User(example.user, frozenset(example.groups))
+    return _user(example)
+
+
+def _user(example: Example) -> User:
+    return User(example.user, frozenset(example.groups), example.date or ANY_DAY)
 
 
 def update(results: Sequence[Result]) -> list[pathlib.Path]:

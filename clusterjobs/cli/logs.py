@@ -116,7 +116,7 @@ def logs(
     else:
         raise _no_log(chosen, job, log)
     if chosen.jobs is not None:
-        _note_missing_record(spec, chosen, log.parent)
+        _note_missing_record(chosen, log.parent)
 
 
 def _print(
@@ -172,8 +172,8 @@ def _no_log(chosen: ChosenLog, job: Queued | None, log: pathlib.Path) -> InputEr
     )
 
 
-def _note_missing_record(spec: pathlib.Path, chosen: ChosenLog, folder: pathlib.Path) -> None:
+def _note_missing_record(chosen: ChosenLog, folder: pathlib.Path) -> None:
     job = job_with_id(chosen.job_id, filter(chosen.owns, known_jobs() or ()))
     if job is None or job.has_ended:
         for one in unrecorded_attempts(folder, read_folder(folder).attempts):
-            click.echo(no_record_note(chosen.job_id, one.number, str(spec)), err=True)
+            click.echo(no_record_note(chosen.job_id, one.number, str(chosen.spec)), err=True)

@@ -245,6 +245,11 @@ def import_(
         complete_cluster(seen, run_probes(nodes_to_probe(seen, partitions), probe_seconds))
         how += " --probe"
     click.echo(_description(seen, partitions, how, name), nl=False)
+    has_all = from_slurm or "slurm.conf" in {one.kind for one in given}
+    if len(seen.nodes) == 1 and not has_all:
+        what = f"the files have one node, {next(iter(seen.nodes))}, so this is a cluster of one"
+        hint = "save those of all nodes: scontrol --oneliner show node > nodes.txt"
+        show_problems([Problem(what, hint=hint, warning=True)])
 
 
 def _check_usage(from_slurm: bool, from_files: bool, files: Sequence[pathlib.Path]) -> None:

@@ -443,7 +443,7 @@ class Policies:
             rules = self._rules
         except InputError as error:
             return error.problems
-        rules = rules_in_force(rules)
+        rules = rules_in_force(rules, self.user.day if self.user else "")
         if not rules:
             return ()
         from clusterjobs.sites.policy_check import JobValues, check_policies
@@ -462,11 +462,15 @@ class Policies:
         return self.user or (current_user() if _depend_on_user(self._rules) else User(""))
 
 
-def rules_in_force(rules: tuple[SiteRule, ...]) -> tuple[SiteRule, ...]:
-    """The rules of today: `from` and `until` of each."""
+def rules_in_force(rules: tuple[SiteRule, ...], day: str = "") -> tuple[SiteRule, ...]:
+    """The rules of a day, by `from` and `until` of each; of today for ""."""
     if not any(one.rule.from_ or one.rule.until for one in rules):
         return rules
-    day = today()
+    from clusterjobs.sites.policy_check import ANY_DAY
+
+    if day == ANY_DAY:
+        return rules
+    day = day or today().isoformat()
     return tuple(one for one in rules if one.rule.is_in_force(day))
 
 

@@ -10,7 +10,15 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from clusterjobs.errors import InputError, Location, Problem, did_you_mean, in_order, one_problem
+from clusterjobs.errors import (
+    InputError,
+    Location,
+    Problem,
+    did_you_mean,
+    in_order,
+    nearest,
+    one_problem,
+)
 from clusterjobs.slurm.options import is_slurm_time, seconds_of
 from clusterjobs.spec.field_types import (
     Count,
@@ -225,10 +233,9 @@ class Rule(SpecModel):
             raise ValueError(f"the rule is never in force: {self.until} is before {self.from_}")
         return self
 
-    def is_in_force(self, day: datetime.date) -> bool:
-        """Whether the rule is checked on this day; `until` is the last one."""
-        now = day.isoformat()
-        return (self.from_ or now) <= now <= (self.until or now)
+    def is_in_force(self, day: str) -> bool:
+        """Whether the rule is checked on this day, 2027-01-31; `until` is the last one."""
+        return (self.from_ or day) <= day <= (self.until or day)
 
 
 class Policy(SpecModel):
@@ -264,6 +271,7 @@ def load_policy(text: str, file: str, option_models: OptionModels) -> tuple[Site
         for index, rule in enumerate(policy.rules)
     )
     problems += [*_same_names(found), *_unknown_keys(policy, document, option_models)]
+    problems += _misspelt_frameworks(policy, document, [*option_models.frameworks])
     if problems:
         raise InputError(in_order(problems))
     return found
@@ -295,6 +303,18 @@ def _unknown_keys(
                 check_key(key, option_models)
             except UnknownKeyError as error:
                 yield Problem(str(error), where, dotted(path), error.hint)
+
+
+def _misspelt_frameworks(policy: Policy, document: Document, known: list[str]) -> Iterator[Problem]:
+    """Names that are similar to a framework's. Others may be of one that is not installed here."""
+    for index, rule in enumerate(policy.rules):
+        for part, selection in (("when", rule.when), ("unless", rule.unless)):
+            for item, name in enumerate(selection.frameworks if selection else ()):
+                if name not in known and (meant := nearest(name, known, cutoff=0.85)):
+                    path = ("rules", index, part, "frameworks", item)
+                    what = f"there is no framework {name}"
+                    where = document.locate(path)
+                    yield Problem(what, where, dotted(path), f"did you mean {meant}?", meant=meant)
 
 
 def _named_keys(rule: Rule) -> Iterator[tuple[Path, str]]:
@@ -372,10 +392,14 @@ def _limits(limits: Limits) -> Iterator[str]:
 
 
 class Example(SpecModel):
-    """The rules that a spec must break, if `user` in `groups` submits it."""
+    """The rules that a spec must break, if `user` in `groups` submits it on the day `date`.
+
+    Without a date, all rules are in force: a test does not depend on the day when it runs.
+    """
 
     user: LiteralText = ""
     groups: tuple[LiteralText, ...] = ()
+    date: Day | None = None
     rules: tuple[LiteralText, ...] = ()
 
 

@@ -25,11 +25,18 @@ if TYPE_CHECKING:
 # The values of a job that a site's rules are compared with, and their paths in the spec.
 
 
+ANY_DAY = "any"
+
+
 class User(NamedTuple):
-    """Who submits, and the names of the Unix groups that this user belongs to."""
+    """Who submits, and the names of the Unix groups that this user belongs to.
+
+    `day`: when, as 2027-01-31; "" is today, and `ANY_DAY` one on which all rules are in force.
+    """
 
     name: str
     groups: frozenset[str] = frozenset()
+    day: str = ""
 
 
 class Usage(NamedTuple):
@@ -234,7 +241,7 @@ def explain_policies(
     """Each rule, whether it is for this job and keeps it from running or not."""
     for one in rules:
         rule = one.rule
-        if not rule.is_in_force(day):
+        if not rule.is_in_force(day.isoformat()):
             yield Explained(one, "not in force", f"today is {day}")
         elif why := _why_not(rule, job):
             yield Explained(one, "not for this job", why)

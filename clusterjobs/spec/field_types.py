@@ -458,6 +458,9 @@ def _without_quotes(text: str) -> str:
 _KINDS: dict[type, str] = {dict: "a mapping", list: "a list"}  # `- echo a: b` is a mapping
 
 
+_NO_BLANK = re.compile(r"-([A-Za-z_]\w*)")  # `setup: -ulimit` is text, and no list
+
+
 def lines_of_code(value: Any) -> tuple[str, ...]:
     """Lines of bash, the only code in a spec: a list of lines or one block of text."""
     lines = value if isinstance(value, list) else [value]
@@ -467,6 +470,10 @@ def lines_of_code(value: Any) -> tuple[str, ...]:
         if not isinstance(line, str):
             found = _KINDS.get(type(line)) or as_text(line) or "nothing"
             raise ValueError(f"expected a line of bash, not {found}: quote it")
+        if word := _NO_BLANK.match(line):
+            raise ValueError(
+                f"{word[0]!r} is no command: write a blank after the dash of a list, - {word[1]}"
+            )
         if "\r" in line:
             raise ValueError("a carriage return in a line of bash: save the file with LF line ends")
     return tuple(text for line in lines for text in line.rstrip("\n").split("\n"))

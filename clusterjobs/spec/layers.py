@@ -10,7 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from clusterjobs.diagnostics import Locator
-from clusterjobs.errors import InputError, Location, Problem, counted, did_you_mean, one_problem
+from clusterjobs.errors import (
+    InputError,
+    Location,
+    Problem,
+    counted,
+    did_you_mean,
+    nearest,
+    one_problem,
+)
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import OptionModels, SpecModel, keys_below
 from clusterjobs.yaml import document as yaml_document
@@ -48,6 +56,8 @@ def read_words(
     lists, problems = merging
     if not isinstance(value, dict):
         return None
+    if value and not any(word in WORDS or nearest(str(word), WORDS) for word in value):
+        return None  # a mapping in place of the list
     found: dict[str, Any] = {}
     for word, items in value.items():
         inner, name = (*place, word), dotted((*path, word))
@@ -98,6 +108,12 @@ class Origin:
     def part(self, step: str | int) -> Origin:
         """The origin of the value at `step`."""
         return self.parts.get(step) or Origin(self.layer, (*self.path, step))
+
+    def without_part(self, step: str | int) -> Origin:
+        """The same without what is known of the value at `step`."""
+        found = Origin(self.layer, self.path)
+        found.parts = {key: part for key, part in self.parts.items() if key != step}
+        return found
 
     def with_part(self, step: str | int, part: Origin) -> Origin:
         """The same with another origin of the value at `step`."""
@@ -377,15 +393,26 @@ class _Change:
             return [*data[:step], new, *data[step + 1 :]], origin.with_part(step, part)
         if data is None or isinstance(data, dict):
             whole = ".".join(map(str, path[depth:]))
-            if data and whole in data:  # an argument's name may have dots
+            # an argument's name may have dots
+            name = whole if data and whole in data else str(step)
+            if data and self._removes(data, name, depth):
+                left = {key: item for key, item in data.items() if key != name}
+                return left, origin.without_part(name)
+            if data and whole in data:
                 new, part = self._last(data[whole], origin.part(whole))
                 return {**data, whole: new}, origin.with_part(whole, part)
             if data is None:
                 data, origin = {}, Origin(self.layer, path[:depth])
-            name = str(step)
             new, part = self.applied(data.get(name), origin.part(name), depth + 1)
             return {**data, name: new}, origin.with_part(name, part)
         raise self._no_such_value(data, depth)
+
+    def _removes(self, data: dict[str, Any], name: str, depth: int) -> bool:
+        """`--set software.conda=null` removes the key, as in a file, if it is there."""
+        path, role = self.setting.path, self.setting.role
+        is_last = depth + 1 == len(path) or name != str(path[depth])
+        is_null = is_last and self.setting.value is None and role == "--set"
+        return is_null and name in data and path[:-1] != _NULL_IS_A_VALUE
 
     def _last(self, data: Any, origin: Origin) -> tuple[Any, Origin]:
         path, own = self.setting.path, Origin(self.layer, self.setting.path)

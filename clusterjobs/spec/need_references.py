@@ -106,6 +106,8 @@ def needed_value(
     need, _, path = name.partition(".")
     found = {one.name: one for one in _specs(needs, expand_text)}
     if need not in found:
+        for one in found.values():
+            _read(one, read)  # a file that is missing is named first, not suggested
         hint = did_you_mean(need, list(found)) if found else "add `needs: [{spec: ...}]`"
         raise BadReferenceError(f"no entry of needs is named {need}", hint)
     if not path:
@@ -147,7 +149,8 @@ def _read(need: _NeededSpec, read: Callable[[str, int], NeededValues]) -> Needed
         first = error.problems[0]
         where = f"{first.where}: " if first.where and first.where.file else ""
         path = f"{first.path}: " if first.path else ""
-        raise BadReferenceError(f"cannot use {need.spec}: {where}{path}{first.what}") from None
+        what = f"cannot use {need.spec}: {where}{path}{first.what}"
+        raise BadReferenceError(what, first.hint) from None
 
 
 def _value(path: str, need: _NeededSpec, values: NeededValues) -> Expanded:

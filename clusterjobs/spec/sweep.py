@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
 
 from clusterjobs.diagnostics import Diagnostics, Locator
 from clusterjobs.errors import Problem
@@ -51,7 +51,7 @@ class SweptSpec(NamedTuple):
 
 
 class _SpecWithSweep(SpecModel):
-    sweep: Sweep
+    sweep: Annotated[Sweep, known_keys(Experiment)[KEY]]
 
 
 def read_sweep(merged: Merged, option_models: OptionModels) -> SweptSpec:

@@ -13,9 +13,10 @@ from clusterjobs.diagnostics import Locator
 from clusterjobs.errors import Problem, did_you_mean, nearest
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.key_names import renamed_key, slurm_name, written_value
-from clusterjobs.spec.model import OptionModels, SpecModel, keys_below, known_keys, models_in
+from clusterjobs.spec.model import Key, OptionModels, SpecModel, keys_below, known_keys, models_in
 from clusterjobs.spec.references import as_text
 from clusterjobs.text import Text, show
+from clusterjobs.yaml import document as yaml_document
 from clusterjobs.yaml.document import Path, dotted
 
 
@@ -142,7 +143,7 @@ def _build(
     except ValidationError as error:
         problems += _without_repeats(
             [
-                _problem_of(dict(detail), data, source, model, more_keys)
+                _problem_of(dict(detail), data, source, model, more_keys, values)
                 for detail in error.errors(include_url=False)
             ]
         )
@@ -166,6 +167,7 @@ def _problem_of(
     source: Locator,
     model: type[SpecModel],
     more_keys: set[str] | None,
+    values: Mapping[str, Any],
 ) -> Problem:
     path = _path_of(detail["loc"], data)
     kind = detail["type"]
@@ -187,30 +189,95 @@ def _problem_of(
             written = written_value(where) if where.line == beside else "..."
             hint, meant = f"write {section}: {{{name}: {written}}}", section
         what, at_key = f"unknown key {path[-1]}", source.locate_key(path)
+        if not meant and at_key.file == "--set" and len(path) == 1 and "args" in known:
+            hint = f"for an argument of the script, write --set args.{at_key.source}; {hint}"
         return Problem(what, at_key, dotted(path), hint, meant=meant)
     is_key = "[key]" in detail["loc"]
     where = source.locate_key(path) if is_key else source.locate(path)
     what, hint = _describe(kind, detail)
-    if kind in _NO_MODEL:
-        hint = _example(model, path, detail["input"]) or hint
+    if kind in _WRONG_SHAPE:
+        hint = _shape(model, path, detail, values) or hint
     return Problem(what, where, dotted(path), hint)
 
 
 _WORD = re.compile(r"[\w./-]{1,40}", re.ASCII)  # means the same inside [ ]
 _NO_MODEL = ("model_type", "model_attributes_type")
+_WRONG_SHAPE = ("dict_type", "tuple_type", "list_type", *_NO_MODEL)
 
 
-def _example(model: type[SpecModel], path: Path, value: Any) -> str:
-    """`write zero: {stage: 3}`, with the keys of the mapping at `path`; "" in a list."""
-    found = _model_at(model, path)
-    if found is None or not path or isinstance(path[-1], int):
+def _shape(
+    model: type[SpecModel], path: Path, detail: Mapping[str, Any], values: Mapping[str, Any]
+) -> str:
+    """What to write in place of a value of another shape; "" if nothing is known.
+
+    The value as an item of a list or under the one key of a mapping, or else an example: the first
+    that the model accepts.
+    """
+    if not path:
         return ""
-    fields = found.model_fields.items()
+    given, in_list = detail["input"], isinstance(path[-1], int)
+    place = path[:-1] if in_list else path
+    word = as_text(given) if isinstance(given, (str, int, float)) else ""
+    as_list = f"[{word}]" if _WORD.fullmatch(word) and not in_list else ""
+    is_model = detail["type"] in _NO_MODEL and not in_list
+    below = _model_at(model, path) if is_model else None
+    key = _key_at(model, place)
+    with_keys = _with_keys(below) if below else ""
+    one_key = _with_one_key(below, word) if below and word else ""
+    for form in filter(None, (as_list, one_key, key.example if key else "", with_keys)):
+        value = yaml_document.load(form, "example").value
+        if "..." not in form and _is_accepted(model, values, place, value):
+            if form is as_list:
+                return f"write `{form}`, or lines that start with `- `"
+            return f"write {place[-1]}: {form}"
+    return f"write {place[-1]}: {with_keys}" if with_keys else ""
+
+
+def _key_at(model: type[SpecModel], path: Path) -> Key | None:
+    """The key at a path, which may have indexes and one name that the user chose."""
+    below = keys_below(model)
+    names = tuple(step for step in path if not isinstance(step, int))
+    without = (names[:n] + names[n + 1 :] for n in range(1, len(names) - 1))
+    return next((below[one] for one in (names, *without) if one in below), None)
+
+
+def _with_one_key(model: type[SpecModel], word: str) -> str:
+    """`{stage: 3}`: the word under the one key that the mapping must have."""
+    required = [one.alias or name for name, one in model.model_fields.items() if one.is_required()]
+    return f"{{{required[0]}: {word}}}" if len(required) == 1 else ""
+
+
+def _with_keys(model: type[SpecModel]) -> str:
+    """The keys that the mapping must have, or else its first ones, with their examples."""
+    fields, keys = model.model_fields.items(), known_keys(model)
     names = [field.alias or name for name, field in fields if field.is_required()]
-    names = names or [field.alias or name for name, field in fields][:3]
-    is_single = len(names) == 1 and isinstance(value, (str, int, float))
-    shown = as_text(value) if is_single else "..."
-    return f"write {path[-1]}: {{{', '.join(f'{name}: {shown}' for name in names)}}}"
+    names = (
+        names or [field.alias or name for name, field in fields][: 1 if all(keys.values()) else 3]
+    )
+    examples = (key.example if (key := keys[name]) else "..." for name in names)
+    return f"{{{', '.join(map(': '.join, zip(names, examples, strict=True)))}}}"
+
+
+def _is_accepted(model: type[SpecModel], values: Mapping[str, Any], path: Path, value: Any) -> bool:
+    """Whether the model finds nothing wrong at `path`, or in it, if the value is there."""
+    try:
+        model.model_validate(_with(values, path, value))
+    except ValidationError as error:
+        new = _with(values, path, value)
+        return not any(
+            _path_of(one["loc"], new)[: len(path)] == path
+            for one in error.errors(include_url=False)
+        )
+    return True
+
+
+def _with(data: Any, path: Path, value: Any) -> Any:
+    if not path:
+        return value
+    step, *rest = path
+    if isinstance(data, list) and isinstance(step, int):
+        return [*data[:step], _with(data[step], tuple(rest), value), *data[step + 1 :]]
+    return {**data, step: _with(data.get(step), tuple(rest), value)}
 
 
 def _describe(kind: str, detail: Mapping[str, Any]) -> tuple[str, str]:

@@ -192,6 +192,9 @@ def syntax_problem(error: yaml.YAMLError, text: str, file: str) -> Problem:
         mark, what = _opening(error, mark, what, text)
         line, column = mark.line, mark.column
     where = Location(file, line + 1, column + 1, line_of(text, line))
+    if "another document" in what:
+        hint = "a file holds one document: remove the line ---"
+        return Problem("a second YAML document starts here", where, hint=hint)
     return Problem(f"not YAML: {what}", where, hint=_syntax_hint(what, where.source))
 
 
@@ -214,8 +217,6 @@ def _syntax_hint(what: str, source: str) -> str:
         return "quote a value that starts with * or &"
     if "not closed" in what:
         return "add the closing quote, bracket or brace"
-    if "another document" in what:
-        return "a file holds one document: remove the line ---"
     return "check quotes, brackets and indentation here"
 
 

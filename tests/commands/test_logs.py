@@ -80,6 +80,9 @@ def test_a_job_id_alone_is_enough_wherever_its_spec_is_known(
     )
     queue(row("7", "COMPLETED", workdir=str(folder)))
     assert clusterjobs("logs", "7", "--tail", "1").out == "0: f\n"
+    (folder / "logs/7/started").write_text("2\n")
+    unrecorded = clusterjobs("logs", "7", "--tail", "1").err
+    assert unrecorded.endswith(f"clusterjobs submit {folder / 'exp.yaml'}\n")
 
 
 def test_a_rank_that_printed_nothing_or_does_not_exist(

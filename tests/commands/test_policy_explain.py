@@ -91,3 +91,29 @@ def test_wrong_days_are_refused(
     outcome = clusterjobs("policy", "list")
     assert outcome.code == 1
     assert said in outcome.err
+
+
+def test_an_example_has_a_day_of_its_own_and_the_same_result_on_every_day(
+    clusterjobs, spec: str, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, date in (("any", ""), ("before", "date: 2027-01-09\n"), ("in", "date: 2027-01-31\n")):
+        test = folder / "site/tests" / name
+        test.mkdir(parents=True)
+        (test / "spec.yaml").write_text(SPEC.replace("nodes: 2", "nodes: 2\nqueue: train"))
+        rules = "[]" if name == "before" else "[dated]"
+        (test / "rules.yaml").write_text(f"{date}rules: {rules}\n")
+    for day in (9, 10, 31):
+        on(monkeypatch, day)
+        outcome = clusterjobs("policy", "test", "--json")
+        assert outcome.code == 0, outcome.out
+
+
+def test_a_misspelt_framework_is_refused_and_one_that_is_not_installed_is_not(
+    clusterjobs, spec: str, folder: pathlib.Path
+) -> None:
+    rule = "rules: [{name: a, message: m, when: {frameworks: [FRAMEWORK]}, limits: {nodes: 1}}]\n"
+    for name, hint in (("deepsped", "did you mean deepspeed?"), ("our-own", ""), ("torch*", "")):
+        (folder / "site/policy.yaml").write_text(rule.replace("FRAMEWORK", f'"{name}"'))
+        outcome = clusterjobs("policy", "list")
+        assert outcome.code == int(bool(hint))
+        assert hint in outcome.err

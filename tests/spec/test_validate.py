@@ -59,7 +59,12 @@ def test_null_is_a_value_in_json_and_for_a_secret() -> None:
         ("nodes: 0\n", "nodes", "0 is less than 1", "write 1 or more"),
         ("ssh: {port: 65536}\n", "ssh.port", "65536 is more than 65,535", "write 65535 or less"),
         ("precision: fp8\n", "precision", "'fp8' is not one of the choices", "known: fp32"),
-        ("software: 5\n", "software", "expected a mapping", "write software: {venv: ..."),
+        (
+            "software: 5\n",
+            "software",
+            "expected a mapping",
+            "write software: {venv: /fsx/",
+        ),
         ("software: {modules: gcc}\n", "software.modules", "expected a list", "[gcc]"),
         ("args: {lr: {a: 1}}\n", "args.lr", "expected a single value, not a mapping", "number"),
         ("args: [a, [1]]\n", "args[1]", "expected a single value, not a list", "number"),
@@ -166,3 +171,35 @@ def test_a_path_alone_is_the_path_of_logs() -> None:
     assert (logs.path, logs.export) == ("logs", "/a")
     problem = problem_of("logs: $HOME/l\n")
     assert (problem.path, marked(problem)) == ("logs", "$HOME/l")
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("time_limit: 10\n", "time_limit"),
+        ("software: {venv: /v, setup: [a]}\n", "software.venv"),
+        ("setup: [a]\n", "setup"),
+        ("env: {A_B: c}\n", "env.A_B"),
+        ("args: {a.b: 1, c: 2}\n", "args.a.b"),
+    ],
+)
+def test_a_key_that_is_set_to_null_is_removed(text: str, key: str) -> None:
+    before, after = loaded(text).merged.data, loaded(text, MINIMAL, f"{key}=null").merged.data
+    section, _, name = key.partition(".")
+    del (before[section] if name else before)[name or section]
+    assert after == before
+
+
+def test_a_key_that_is_set_to_null_and_must_be_there_is_missing() -> None:
+    problem = problem_of("", MINIMAL, "cluster=null")
+    assert problem.what == "cluster is missing"
+    assert problem_of("", MINIMAL, "time_limit=null").what == "the value is missing"
+    assert problem_of("", MINIMAL, "time_limt=null").what == "unknown key time_limt"
+
+
+@pytest.mark.parametrize("text", ["setup: -ulimit\n", "setup: [-ulimit -n 1]\n"])
+def test_a_line_of_code_that_begins_with_a_dash_is_refused(text: str) -> None:
+    problem = problem_of(text)
+    assert (problem.what, problem.path) == ("'-ulimit' is no command", "setup")
+    assert "- ulimit" in problem.hint
+    assert loaded("setup: |\n  cat <<E\n  -x\n  E\n").spec.setup

@@ -206,7 +206,7 @@ def test_dotted_path(path: yaml_document.Path, text: str) -> None:
         ("a: *nope\n", "f.yaml:1:4", "not YAML"),
         ('a: "\\0"\n', "f.yaml:1:4", "NUL"),
         ('"\\0": 1\n', "f.yaml:1:1", "NUL"),
-        ("a: 1\n---\nb: 2\n", "f.yaml:2:1", "not YAML"),
+        ("a: 1\n---\nb: 2\n", "f.yaml:2:1", "a second YAML document"),
     ],
 )
 def test_refusal_has_a_place(text: str, place: str, what: str) -> None:

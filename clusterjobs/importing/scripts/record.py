@@ -503,11 +503,7 @@ def optional_names(text: str) -> list[tuple[str, int]]:
     code = _without_comments(text)
     marks = Marks()
     others = {*_of_slurm(text, {}, marks), *_BUILT_IN, *_unset_names(text, marks)}
-    others |= {
-        name
-        for names in _SET.findall(_HAS_OWN_DEFAULT.sub("", code))
-        for name in names
-    }
+    others |= {name for names in _SET.findall(_HAS_OWN_DEFAULT.sub("", code)) for name in names}
     found = {
         one[1]: code.count("\n", 0, one.start()) + 1
         for one in reversed([*_USED.finditer(code)])

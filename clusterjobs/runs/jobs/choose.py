@@ -320,7 +320,7 @@ _MOST_POINTS = 20  # in a message
 
 
 class ChosenLog(NamedTuple):
-    """A job with a folder `<base>/<own id>`. `words`: the arguments that select it.
+    """A job with a folder `<base>/<own id>`. `words`: the arguments that select it in `spec`.
 
     `ranks_per_node`: the spec's. `owns`: whether a job of Slurm is one of the spec. `jobs`: those
     that are, None without Slurm. `unstarted`: for a job that ended before it had a folder.
@@ -332,6 +332,7 @@ class ChosenLog(NamedTuple):
     ranks_per_node: int | None
     owns: Callable[[Queued], bool]
     jobs: tuple[Queued, ...] | None
+    spec: pathlib.Path
     unstarted: Unstarted | None = None
 
 
@@ -355,14 +356,14 @@ def chosen_log(target: pathlib.Path, which: str | None) -> ChosenLog:
         owns = sweep.ownership()
         own = None if jobs is None else tuple(filter(owns, jobs))
         words = f"{spec} {which}"
-        return ChosenLog(_lasting(job_id, own), base, words, per_node, owns, own)
+        return ChosenLog(_lasting(job_id, own), base, words, per_node, owns, own, spec)
     found = spec_jobs(spec, jobs)
     own = None if jobs is None else tuple(filter(found.owns, jobs))
     same = (job.job_id for job in own or () if job.shown_id == which and job.state != "PENDING")
     job_id = found.chosen(next(same, which))
     lasting, unstarted = _lasting(job_id, own), found.unstarted.get(job_id)
     words = f"{spec} {job_id}"
-    return ChosenLog(lasting, found.logs, words, per_node, found.owns, own, unstarted)
+    return ChosenLog(lasting, found.logs, words, per_node, found.owns, own, spec, unstarted)
 
 
 def _lasting(job_id: str, jobs: Sequence[Queued] | None) -> str:

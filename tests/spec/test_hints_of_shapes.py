@@ -1,0 +1,92 @@
+"""A hint at the shape of a value is itself accepted: for each key, values of other shapes."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from clusterjobs.errors import InputError, Problem
+from clusterjobs.frameworks import option_models
+from clusterjobs.reference.keys import Documented, all_keys
+from clusterjobs.spec.load import load_spec
+
+BASE = "name: exp\ncluster: p4d-a100\nnodes: 2\n"
+SCRIPTS = {"command": "command: ./run\n", "": "script: train.py\n"}
+WRONG = ("5", "abc", "[[1]]", "{b: c}", "[{b: c}]", "[abc]")
+# `write data: [...]`, or a list alone in `...`, for the key itself.
+_WRITE = re.compile(r"write (?:`(\[.*\])`, or lines.*|(\w+): ([\[{].*[\]}]))")
+
+
+def _spec(one: Documented, value: str) -> str:
+    """A spec with the key below its parents: `data: [{source: 5}]`, `roles: {x: {nodes: 5}}`."""
+    name, *above = reversed(one.path.replace("NAME", "X").split("."))
+    text = f"{name}: {value}"
+    for step in above:
+        text = f"{step[:-2]}: [{{{text}}}]" if step.endswith("[]") else f"{step}: {{{text}}}"
+    framework = one.of[0] if one.of else "torchrun"
+    lines = [f"framework: {framework}", *SCRIPTS.get(framework, SCRIPTS[""]).splitlines()]
+    kept = [line for line in lines if not text.startswith(line.partition(":")[0] + ":")]
+    return BASE + "\n".join(kept) + f"\n{text}\n"
+
+
+def _problems(text: str) -> list[Problem]:
+    try:
+        load_spec(text, "exp.yaml", option_models(), ())
+    except InputError as error:
+        return [one for one in error.problems if not one.warning]
+    return []
+
+
+KEYS = [one for one in all_keys() if one.path not in ("name", "cluster", "nodes", "framework")]
+
+
+@pytest.mark.parametrize("value", WRONG)
+def test_what_a_hint_says_to_write_for_a_key_is_accepted(value: str) -> None:
+    checked = 0
+    for one in KEYS:
+        own = one.path.replace("NAME", "X").replace("[]", "[0]")
+        for problem in _problems(_spec(one, value)):
+            found = _WRITE.fullmatch(problem.hint)
+            if problem.path == own and found:
+                assert found[2] in (None, own.rpartition(".")[2]), (one.path, problem.hint)
+                again = _problems(_spec(one, found[1] or found[3]))
+                wrong = [p.what for p in again if p.path == own and p.what != "samples is missing"]
+                assert not wrong, (one.path, problem.hint)
+                checked += 1
+    assert checked >= 10
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("data: 5", "write data: [{source: s3://my-bucket/pile, target: /fsx/data/pile}]"),
+        ("data: {source: s3://b/c, target: /d}", "write data: [{source: s3://my-bucket/pile"),
+        ("before: abc", "write `[abc]`, or lines that start with `- `"),
+        ("before: {command: [x]}", "write before: [{command: [python3, prepare.py], per: node}]"),
+        ("secrets: abc", "write `[abc]`, or lines that start with `- `"),
+        ("ulimit: 5", "write ulimit: {memlock: unlimited, stack: 8192}"),
+        ("secrets: {A: b}", 'write A: {file: "${HOME}/.hf_token"}'),
+        ("checkpoints: /c", "write checkpoints: {path: /c}"),
+    ],
+)
+def test_the_hint_has_the_shape_of_the_key(text: str, hint: str) -> None:
+    (problem,) = _problems(f"{BASE}framework: torchrun\nscript: train.py\n{text}\n")
+    assert problem.hint.startswith(hint)
+
+
+def test_a_sweep_of_another_shape_gets_an_example() -> None:
+    from clusterjobs.spec.load import load_points
+
+    text = f"{BASE}framework: torchrun\nscript: train.py\nsweep: 5\n"
+    with pytest.raises(InputError) as caught:
+        load_points(text, "exp.yaml", option_models(), ())
+    assert caught.value.problems[0].hint == "write sweep: {grid: {args.lr: [1e-3, 3e-4]}}"
+
+
+def test_an_argument_that_is_set_as_a_key_is_named_with_its_place() -> None:
+    text = f"{BASE}framework: torchrun\nscript: train.py\n"
+    with pytest.raises(InputError) as caught:
+        load_spec(text, "exp.yaml", option_models(), ("lr=1e-3",))
+    (problem,) = caught.value.problems
+    assert problem.hint.startswith("for an argument of the script, write --set args.lr=1e-3;")
