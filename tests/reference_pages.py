@@ -23,7 +23,8 @@ MADE = re.compile(r"<!-- made from: (\w+) -->\n(.*?)<!-- end of what is made -->
 
 def commands() -> str:
     """Each command: how it is called, what it does, its options, examples."""
-    return "\n".join(_of_command(main.cli, click.Context(main.cli, info_name="clusterjobs")))
+    context = click.Context(main.cli, info_name="clusterjobs", **main.cli.context_settings)
+    return "\n".join(_of_command(main.cli, context))
 
 
 def _of_command(command: click.Command, context: click.Context) -> Iterator[str]:

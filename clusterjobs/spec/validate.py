@@ -275,8 +275,9 @@ def _with(data: Any, path: Path, value: Any) -> Any:
     if not path:
         return value
     step, *rest = path
-    if isinstance(data, list) and isinstance(step, int):
+    if isinstance(data, list) and isinstance(step, int) and step < len(data):
         return [*data[:step], _with(data[step], tuple(rest), value), *data[step + 1 :]]
+    data = data if isinstance(data, dict) else {}
     return {**data, step: _with(data.get(step), tuple(rest), value)}
 
 
