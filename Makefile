@@ -5,7 +5,7 @@ SHELL := bash
 .PHONY: help demo quick test faults test-slurm lint fmt docs bench clean
 
 BIN := .venv/bin
-# One process more than there are cores: a test of the lab waits for half of its time.
+# One process more than there are cores: tests of the lab spend half of their time waiting.
 WORKERS = $$(( $$(getconf _NPROCESSORS_ONLN) + 1 ))
 PYTEST_ARGS ?=
 BENCH_ARGS ?=

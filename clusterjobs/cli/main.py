@@ -201,7 +201,7 @@ def report_failure(error: Exception, arguments: list[str]) -> int:
 
 
 def _reason(error: OSError) -> str | None:
-    """What the system refused, if it is about a file or a disk: nobody's bug, but the user's."""
+    """What the system refused about a file or a disk: no fault of ours. None for other errors."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
         return f"cannot write: {error.strerror}"
     if error.filename is None or error.strerror is None:

@@ -251,23 +251,20 @@ def _with_keys(model: type[SpecModel]) -> str:
     """The keys that the mapping must have, or else its first ones, with their examples."""
     fields, keys = model.model_fields.items(), known_keys(model)
     names = [field.alias or name for name, field in fields if field.is_required()]
-    names = (
-        names or [field.alias or name for name, field in fields][: 1 if all(keys.values()) else 3]
-    )
-    examples = (key.example if (key := keys[name]) else "..." for name in names)
-    return f"{{{', '.join(map(': '.join, zip(names, examples, strict=True)))}}}"
+    if not names:
+        names = [field.alias or name for name, field in fields][: 1 if all(keys.values()) else 3]
+    examples = {name: key.example if (key := keys[name]) else "..." for name in names}
+    return f"{{{', '.join(f'{name}: {example}' for name, example in examples.items())}}}"
 
 
 def _is_accepted(model: type[SpecModel], values: Mapping[str, Any], path: Path, value: Any) -> bool:
     """Whether the model finds nothing wrong at `path`, or in it, if the value is there."""
+    new = _with(values, path, value)
     try:
-        model.model_validate(_with(values, path, value))
+        model.model_validate(new)
     except ValidationError as error:
-        new = _with(values, path, value)
-        return not any(
-            _path_of(one["loc"], new)[: len(path)] == path
-            for one in error.errors(include_url=False)
-        )
+        wrong = (_path_of(one["loc"], new) for one in error.errors(include_url=False))
+        return not any(one[: len(path)] == path for one in wrong)
     return True
 
 

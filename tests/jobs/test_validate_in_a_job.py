@@ -62,10 +62,16 @@ def test_a_wrong_argument_is_shown_at_its_line(jobs: Jobs, spec, clusterjobs) ->
     assert sorted(jobs.lab.folder.shared("/fsx").rglob("*")) == before
 
 
-def test_right_arguments_are_accepted(spec, clusterjobs) -> None:
-    outcome = clusterjobs("validate", spec(), "--in-job", "--json")
+@pytest.mark.parametrize(
+    "keys", [{}, {"checkpoints": {"path": "/fsx/not-made"}}], ids=["", "checkpoints"]
+)
+def test_right_arguments_are_accepted_and_no_folder_is_made(
+    jobs: Jobs, spec, clusterjobs, keys
+) -> None:
+    outcome = clusterjobs("validate", spec(**keys), "--in-job", "--json")
     assert outcome.code == 0, outcome.out + outcome.err
     assert "own parser was not asked" not in outcome.out
+    assert not (jobs.lab.folder.shared("/fsx") / "not-made").exists()
 
 
 @pytest.mark.parametrize(
