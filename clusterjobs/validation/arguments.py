@@ -11,6 +11,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
@@ -27,7 +28,7 @@ from clusterjobs.sections.argument_check import REQUEST, request_of
 from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.render import template_context
 from clusterjobs.slurm.jobs import in_words
-from clusterjobs.slurm.queue import known_jobs
+from clusterjobs.slurm.queue import cancel, known_jobs
 from clusterjobs.text import ShellVariable, Text, Value, parts_of, show
 
 _FAILED = 69  # of the program, if the parser refuses the arguments
@@ -148,6 +149,7 @@ def _answered(plan: Plan, code: int, said: str, errors: str, who: str) -> Iterat
 _PLACE = ("account", "clusters", "constraint", "partition", "qos", "reservation", "wckey")
 _MEMORY_MIB = 8192  # to import torch and a framework
 _BETWEEN = 5.0  # seconds between two looks at the queue
+_LEAVE = 10.0  # seconds for srun to cancel its job
 _JOB = re.compile(r"^srun: job (\d+) queued")
 
 
@@ -230,10 +232,23 @@ def _wait(process: subprocess.Popen[str], say: Callable[[str], None]) -> list[st
                 say(f"the job waits: {why}")
                 told = why
     finally:
-        process.terminate()  # without effect if it has ended; else srun cancels its job
-        process.wait()
+        _end(process, lines, say)
         reader.join()
     return lines
+
+
+def _end(process: subprocess.Popen[str], lines: list[str], say: Callable[[str], None]) -> None:
+    """End srun, if it still runs: it cancels its job then. One that does not end is killed."""
+    process.terminate()
+    try:
+        process.wait(_LEAVE)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # it leads a session of its own
+        process.wait()
+        ids = _job_ids(lines)
+        refused = cancel(sorted(ids)) if ids else {}
+        if refused or not ids:
+            say(f"srun did not end in {_LEAVE:.0f} s; see squeue, its job may still be there")
 
 
 def _read(errors: IO[str], lines: list[str], say: Callable[[str], None]) -> None:
@@ -244,6 +259,10 @@ def _read(errors: IO[str], lines: list[str], say: Callable[[str], None]) -> None
 
 def _why_it_waits(lines: list[str]) -> str:
     """Slurm's reason in words; "" for a job that does not wait."""
-    ids = {found[1] for line in lines if (found := _JOB.match(line))}
+    ids = _job_ids(lines)
     waiting = [one for one in known_jobs() or () if one.job_id in ids and one.state == "PENDING"]
     return in_words(waiting[0].reason) if waiting else ""
+
+
+def _job_ids(lines: list[str]) -> set[str]:
+    return {found[1] for line in lines if (found := _JOB.match(line))}

@@ -97,7 +97,7 @@ def test_ctrl_c_cancels_the_job_and_a_waiting_job_says_why(jobs: Jobs, spec) -> 
     file = spec()
     assert jobs.lab.run(["scontrol", "update", "PartitionName=train", "State=DOWN"]).returncode == 0
     command = [*COMMAND, str(file), "--in-job"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heed_ctrl_c)
     try:
         assert process.stderr
         lines = iter(process.stderr.readline, "")
@@ -110,6 +110,11 @@ def test_ctrl_c_cancels_the_job_and_a_waiting_job_says_why(jobs: Jobs, spec) -> 
         process.kill()
         process.communicate()
         jobs.lab.run(["scontrol", "update", "PartitionName=train", "State=UP"])
+
+
+def heed_ctrl_c() -> None:
+    """A process ignores what its caller ignores: SIGINT in the background of a shell."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def queued(jobs: Jobs) -> str:

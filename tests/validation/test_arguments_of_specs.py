@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -119,3 +120,32 @@ def test_the_job_of_in_job_asks_for_one_task_where_the_job_would_run() -> None:
     assert options[:2] == ["--partition=train", "--account=lab"]
     assert {"--nodes=1", "--ntasks=1", "--time=6"} <= {*options}
     assert not [one for one in options if "gpus" in one or "comment" in one]
+
+
+def test_an_srun_that_ignores_the_end_is_killed_and_its_job_cancelled(
+    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = folder / "bin"
+    programs.mkdir()
+    (programs / "srun").write_text(
+        "#!/bin/bash\ntrap '' TERM\necho 'srun: job 7 queued and waiting for resources' >&2\n"
+        "while :; do sleep 0.1; done\n"
+    )
+    (programs / "scancel").write_text('#!/bin/bash\necho "$@" >>cancelled\n')
+    for one in programs.iterdir():
+        one.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setattr(arguments, "_BETWEEN", 0.05)
+    monkeypatch.setattr(arguments, "_LEAVE", 0.2)
+    said: list[str] = []
+
+    def interrupted() -> tuple[()]:  # Ctrl-C, as soon as srun has said which job it is
+        if any("job 7" in one for one in said):
+            raise KeyboardInterrupt
+        return ()
+
+    monkeypatch.setattr(arguments, "known_jobs", interrupted)
+    (job,) = load(EXAMPLES / "tiny-gpt.yaml", ("preflight=true",)).planned_jobs
+    with pytest.raises(KeyboardInterrupt):
+        arguments.problems_in_job(job, said.append)
+    assert (folder / "cancelled").read_text() == "-- 7\n"
