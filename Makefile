@@ -27,7 +27,8 @@ quick: ## the tests that need no lab and no ParallelCluster, in under a minute o
 test: ## lint, types, layers and all tests
 	@tools/setup.sh dev train aws frameworks docs
 	@$(MAKE) --no-print-directory lint
-	@$(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=4 --dist=loadfile $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=4 --dist=loadfile \
+	    --no-loadscope-reorder $(PYTEST_ARGS) # tests/conftest.py has the order
 
 faults: ## the whole fault suite with its long forms, and a table of what came out
 	@tools/setup.sh dev train aws frameworks

@@ -47,8 +47,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+_SLOW = ("aws", "lab", "slow", "frameworks")  # markers, the slowest last
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The long forms of the fault suite run only with --faults, or if -m names their marker."""
+    """The long forms of the fault suite run only with --faults, or if -m names their marker.
+
+    The slowest files come first, so that at the end no process works alone.
+    """
+    slowness: dict[pathlib.Path, int] = collections.defaultdict(int)
+    for item in items:
+        marks = [n for n, one in enumerate(_SLOW, start=1) if item.get_closest_marker(one)]
+        slowness[item.path] = max([slowness[item.path], *marks])
+    items.sort(key=lambda item: -slowness[item.path])
     if "faults" in config.option.markexpr:
         return
     if config.option.faults:

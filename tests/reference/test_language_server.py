@@ -18,6 +18,7 @@ import pytest
 from clusterjobs.lab.slurm import cache_dir
 from clusterjobs.reference.schema import spec_schema
 
+pytestmark = pytest.mark.slow  # npm, the first time
 VERSION = "1.25.0"
 SPEC = """\
 # yaml-language-server: $schema=clusterjobs.schema.json
