@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 
 import pytest
 
@@ -146,9 +147,32 @@ def test_code_that_only_the_job_knows_restores_options_of_a_variable_alone(code:
     assert state_changes(f"set +e; {code}\n") != ()
 
 
-@pytest.mark.parametrize(("code", "is_warning"), [("0", False), ("1", True), ("$x", True)])
-def test_an_end_with_another_code_than_0_may_be_meant(code: str, is_warning: bool) -> None:
-    assert [one.warning for one in state_changes(f"exit {code}\n")] == [is_warning]
+@pytest.mark.parametrize(
+    "code",
+    [
+        "[[ -d /x ]] || exit 1",
+        "if a; then b; elif c; then exit $x; fi",
+        "case $x in a) return 3;; esac",
+        "while a; do exit 1; done",
+        "for i in $x; do { exit 1; }; done",
+        "a && eval 'exit 2'",
+    ],
+)
+def test_an_end_with_another_code_than_0_may_be_meant_for_some_jobs(code: str) -> None:
+    (found,) = state_changes(f"{code}\n")
+    assert (found.warning, "ends the job" in found.what) == (True, True)
+    (zero,) = state_changes(re.sub(r"(exit|return) [^ ;']+", "exit 0", code) + "\n")
+    assert not zero.warning
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["exit 1", "exit $x", "{ return 3; }", "exit 1 || a", "eval 'exit 2'", "main() { exit 1; }"],
+)
+def test_an_end_of_every_job_is_not_meant(code: str) -> None:
+    code = f"a || b; if c; then d; fi\n{code}\n"
+    (found,) = [one for one in state_changes(code) if one.kind == "early-end"]
+    assert (found.warning, "ends every job" in found.what) == (False, True)
 
 
 def test_a_shfmt_with_numbers_for_operators_is_refused(

@@ -165,6 +165,8 @@ _ON |= {"sourcepath", "complete_fullquote"}
 _TRACING = ("xtrace", "verbose")
 _DEFAULT_IFS = (" \t\n", "")
 _ASSIGNING = ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=", "++", "--")
+# The parts of a command that do not always run. shfmt names both sides of && and || X and Y.
+_CONDITIONAL = {"BinaryCmd": ("Y",), "WhileClause": ("Do",), "ForClause": ("Do",)}
 _OWN_SHELL = ("Subshell", "CmdSubst", "ProcSubst", "CoprocClause")
 _FUNCTIONS = "the script calls a function or program of this name: choose another one"
 _UNDONE = "put it in ( ), which is a shell of its own, or undo it in the same lines"
@@ -187,6 +189,7 @@ class _Reader:
         self.known: dict[str, str | None] = {}  # variables with one value; None: with several
         self.line = 0  # of the `eval` that has the code
         self.function_name = "main"
+        self.always = True  # what is read runs in every job
 
     def add(self, node: Node, kind: str, what: str, hint: str, name: str = "") -> None:
         self.found.append(self.change(node, kind, what, hint, name))
@@ -218,14 +221,22 @@ class _Reader:
             self.branches([item.get("Stmts", []) for item in node.get("Items", [])])
         else:
             self.command(node)
-            self.read([one for key, one in node.items() if key != "Redirs"])
+            for key, one in node.items():
+                if key != "Redirs":
+                    self.part(one, always=key not in _CONDITIONAL.get(kind or "", ()))
+
+    def part(self, node: Any, always: bool) -> None:
+        """Read a part of a command, which runs in every job if the command does and it is so."""
+        outer, self.always = self.always, self.always and always
+        self.read([node])
+        self.always = outer
 
     def branches(self, branches: Sequence[Any]) -> None:
         """What holds afterwards, whichever of them ran."""
         before, ends = self.state, []
         for branch in branches:
             self.state = {**before}
-            self.read(branch)
+            self.part(branch, always=False)
             ends.append(self.state)
         keys = {key for end in ends for key in end}
         self.state = {key: next((e[key] for e in ends if e.get(key)), None) for key in keys}
@@ -245,7 +256,7 @@ class _Reader:
         name, outer = node["Name"]["Value"], (self.state, self.function_name)
         self.add(node, "functions", f"this line replaces {name}", _FUNCTIONS, name)
         self.state, self.function_name = {}, name
-        self.read(node["Body"])
+        self.part(node["Body"], always=name == "main")
         self.found += [
             one for key, one in self.state.items() if one and (key != "folder" or name == "main")
         ]
@@ -316,15 +327,16 @@ class _Reader:
                 self.add(call, "shell-state", what, hint)
 
     def ends(self, call: Node, name: str, words: Sequence[str | None]) -> None:
-        """Of another code than 0, it may be meant: a job that cannot run."""
+        """Of another code than 0 and not in every job, it may be meant: a job that cannot run."""
         code = " ".join([name, *(one or "..." for one in words)])
         if self.function_name == "finish":
             what = f"`{code}` ends the job with another exit code"
             self.add(call, "exit-code", what, "remove it")
             return
         hint = "`fail MESSAGE` ends a job that cannot run, with the message"
-        change = self.change(call, "early-end", f"`{code}` ends the job", hint)
-        self.found.append(change._replace(warning=words[:1] != ["0"]))
+        what = f"`{code}` ends {'every' if self.always else 'the'} job"
+        change = self.change(call, "early-end", what, hint)
+        self.found.append(change._replace(warning=words[:1] != ["0"] and not self.always))
 
     def call_exit(self, call: Node, words: Sequence[str | None]) -> None:
         self.ends(call, "exit", words)
