@@ -117,6 +117,8 @@ class Partition(NamedTuple):
 
     `local_disk`: where nodes mount their local disks, if they have some. `max_time` in seconds;
     None if it is unlimited or unknown, like `default_time`, the limit of a job that names none.
+    `default_memory`: the first that fits is used; one for GPUs fits a job with GPUs.
+    `default_cpus_per_gpu`: of a job that names no CPUs.
     `bucket_access`: None if unknown. `name` is "" if `placeholder` stands where it was to be filled
     in.
     """
@@ -129,7 +131,8 @@ class Partition(NamedTuple):
     bucket_access: BucketAccess | None = None
     placeholder: str = ""
     default_time: int | None = None
-    default_memory: DefaultMemory | None = None
+    default_memory: tuple[DefaultMemory, ...] = ()
+    default_cpus_per_gpu: int | None = None
 
 
 class Mount(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,7 +92,7 @@ class Partition:
     allowed: str = ""
     default_time: str = ""
     max_cpus_per_node: int | None = None
-    def_mem: tuple[tuple[str, int], ...] = ()
+    job_defaults: tuple[tuple[str, int], ...] = ()
 
     @functools.cached_property
     def members(self) -> frozenset[str]:
@@ -213,14 +214,22 @@ def partition_of(record: Record) -> Partition:
 
 
 def defaults_in(record: Record) -> dict[str, Any]:
-    """Of a partition: the time and the memory of jobs that ask for none, and the most CPUs."""
-    values = {key: record.get(f"DefMemPer{key}") or "" for key in ("CPU", "GPU", "Node")}
+    """Of a partition: what jobs get that do not ask for it, and the most CPUs."""
     most = record.get("MaxCPUsPerNode") or ""
     return {
         "default_time": record.get("DefaultTime") or "",
         "max_cpus_per_node": int(most) if most.isdecimal() and int(most) else None,
-        "def_mem": tuple((k, int(v)) for k, v in values.items() if v.isdecimal() and int(v)),
+        "job_defaults": (*job_defaults(record.values).items(),),
     }
+
+
+def job_defaults(settings: Mapping[str, str]) -> dict[str, int]:
+    """The CPUs and MiB of jobs that ask for none: settings of their own, or in JobDefaults."""
+    listed = settings.get("jobdefaults", "").lower().split(",")
+    found = {**settings, **dict(one.partition("=")[::2] for one in listed)}
+    names = ("DefCpuPerGPU", "DefMemPerCPU", "DefMemPerGPU", "DefMemPerNode")
+    values = {name: found.get(name.lower(), "").strip() for name in names}
+    return {name: int(one) for name, one in values.items() if re.fullmatch("[1-9][0-9]{0,8}", one)}
 
 
 def allowed_in(record: Record) -> str:

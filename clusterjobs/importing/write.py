@@ -6,6 +6,7 @@ A key whose value no text said is a commented line.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator, Sequence
 from typing import get_args
 
@@ -14,7 +15,7 @@ from clusterjobs.errors import counted, did_you_mean, one_problem
 from clusterjobs.importing import yaml_lines as valid
 from clusterjobs.importing.collect import partitions_with_nodes
 from clusterjobs.importing.node_types import NodeKind, is_hyperpod, node_kinds
-from clusterjobs.importing.nodes import Node, Partition, Seen
+from clusterjobs.importing.nodes import Node, Partition, Seen, job_defaults
 from clusterjobs.importing.probe import Candidate, candidates, probe_of
 from clusterjobs.importing.write_types import write_type
 from clusterjobs.importing.yaml_lines import Lines, flow_list, flow_mapping, scalar
@@ -256,12 +257,12 @@ def _about_partition(one: Partition) -> Iterator[str]:
         yield f"only for {names if len(names) <= _LONGEST else names[:_LONGEST] + '...'}"
 
 
-def _default_memory(seen: Seen) -> Iterator[tuple[str, int]]:
-    """Of the cluster, for partitions without a default of their own."""
-    for each in ("CPU", "GPU", "Node"):
-        value = seen.settings.get(f"defmemper{each.lower()}", "")
-        if value.isdecimal() and int(value):
-            yield each, int(value)
+def _job_defaults(one: Partition, seen: Seen) -> dict[str, int]:
+    """A partition's, or else the cluster's; memory is for each CPU or for each node."""
+    own, of_cluster = dict(one.job_defaults), job_defaults(seen.settings)
+    if not {"DefMemPerCPU", "DefMemPerNode"}.isdisjoint(own):
+        of_cluster = {key: value for key, value in of_cluster.items() if key.endswith("GPU")}
+    return {**of_cluster, **own}
 
 
 def _write_partition(
@@ -282,9 +283,10 @@ def _write_partition(
         lines.key("default_time", scalar(default), "of a job without a time limit", depth=2)
     if one.max_cpus_per_node:
         lines.key("max_cpus_per_node", str(one.max_cpus_per_node), depth=2)
-    for each, mib in one.def_mem or _default_memory(seen):
-        why = f"MiB; DefMemPer{each}: of a job that asks for no memory"
-        lines.key(f"def_mem_per_{each.lower()}", str(mib), why, depth=2)
+    for name, value in _job_defaults(one, seen).items():
+        unit, what = ("MiB; ", "memory") if "Mem" in name else ("", "CPUs")
+        key = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+        lines.key(key, str(value), f"{unit}{name}: of a job that asks for no {what}", depth=2)
     if "linear" in seen.settings.get("selecttype", ""):
         lines.key("exclusive", "true", "SelectType=select/linear allocates whole nodes", depth=2)
     elif one.exclusive:

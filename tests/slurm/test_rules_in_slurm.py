@@ -43,15 +43,10 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
-def enforce(controller: Accounting, site: Site, rules: list[dict[str, Any]]) -> set[str]:
+def enforce(controller: Accounting, site: Site, with_plugin: bool = False) -> set[str]:
     """Use the exported lines as their comments say; returns the names of the unenforced rules."""
-    text = (site.folder / "site/policy.yaml").read_text()
-    settings = settings_of(
-        load_policy(text, "policy.yaml", option_models()),
-        "lab",
-        read_members(members(), "users"),
-        QUEUES,
-    )
+    rules = load_policy((site.folder / "site/policy.yaml").read_text(), "p", option_models())
+    settings = settings_of(rules, "lab", read_members(members(), "users"), QUEUES)
     lines = slurm_lines(settings)
     controller.reset()
     sections = dict(re.findall(r"# ---- ([^\n]*)\n(.*?)(?=\n# ---- |\Z)", lines, re.DOTALL))
@@ -59,7 +54,13 @@ def enforce(controller: Accounting, site: Site, rules: list[dict[str, Any]]) -> 
     conf = sections.get("slurm.conf", "")
     partitions = dict(re.findall(r"(?m)^PartitionName=(\S+) (.*)$", conf))
     cluster = re.findall(r"(?m)^(?!PartitionName|#)\S.*$", conf)
-    controller.start_controller("\n".join(cluster), partitions)
+    if with_plugin:
+        plugins = "JobSubmitPlugins="
+        first = [one.removeprefix(plugins) for one in cluster if one.startswith(plugins)]
+        cluster = [one for one in cluster if not one.startswith(plugins)]
+        cluster.append(f"{plugins}{','.join([*first, 'lua'])}")
+    plugin = lua_plugin(rules, "lab") if with_plugin else ""
+    controller.start_controller("\n".join(cluster), partitions, plugin)
     return {one.rule.rule.name for one in settings.unenforced}
 
 
@@ -81,7 +82,7 @@ def _compare(controller: Accounting, site: Site, seed: int, policies: int, jobs:
     for _ in range(policies):
         rules = policy(made)
         site.write(rules)
-        unenforced = enforce(controller, site, rules)
+        unenforced = enforce(controller, site)
         for _ in range(jobs):
             wanted = job(made)
             plan = site.plan(wanted)
@@ -143,6 +144,50 @@ def _compare_with_plugin(
                 different.append((wanted, rules, plan.rules, answer.said))
     print(counts)
     assert different == []
+    assert min(counts["both refuse"], counts["both accept"]) >= policies
+
+
+def test_slurm_with_accounting_and_the_plugin_is_never_looser_than_the_plan(
+    controller: Accounting, site: Site
+) -> None:
+    _compare_with_both(controller, site, seed=5, policies=3, jobs=20)
+
+
+@pytest.mark.faults
+def test_slurm_with_accounting_and_the_plugin_is_never_looser_for_500_jobs(
+    controller: Accounting, site: Site
+) -> None:
+    _compare_with_both(controller, site, seed=6, policies=25, jobs=20)
+
+
+def _compare_with_both(
+    controller: Accounting, site: Site, seed: int, policies: int, jobs: int
+) -> None:
+    """All that can be exported is in force. No rule is left out, and no job is an exception."""
+    made = random.Random(seed)
+    counts = dict.fromkeys(("both accept", "both refuse", "refused there alone", "its account"), 0)
+    looser, stricter = [], []
+    for _ in range(policies):
+        rules = policy(made, of_options=True)
+        site.write(rules)
+        enforce(controller, site, with_plugin=True)
+        for _ in range(jobs):
+            wanted = job(made, of_options=True)
+            plan = site.plan(wanted)
+            answer = controller.sbatch(wanted.user, script=plan.script)
+            if bool(plan.rules) != bool(answer.job):
+                counts["both refuse" if plan.rules else "both accept"] += 1
+            elif plan.rules:
+                looser.append((wanted, rules, plan.rules, answer.said))
+            elif wanted.account is None and "account" in str(rules):
+                counts["its account"] += 1  # Slurm knows the default account of the user
+            else:
+                stricter.append((wanted, rules, answer.said))
+    counts["refused there alone"] = len(stricter)
+    print(f"{policies * jobs} jobs of {len(GROUPS)} users, {policies} policies: {counts}")
+    print(f"refused here, accepted there: {len(looser)}")
+    assert looser == []
+    assert stricter == []
     assert min(counts["both refuse"], counts["both accept"]) >= policies
 
 

@@ -95,6 +95,9 @@ RIGHT_CONF = [
     ("partition", "MaxNodes", "INFINITE"),
     ("partition", "OverSubscribe", "FORCE:4"),
     ("partition", "State", "drain"),
+    ("partition", "JobDefaults", "DefCpuPerGPU=6,DefMemPerGPU=9000"),
+    ("partition", "DefCpuPerGPU", "6"),
+    ("partition", "DefMemPerGPU", "9000"),
     ("node", "Weight", "1000"),
 ]
 WRONG_OPTIONS = [

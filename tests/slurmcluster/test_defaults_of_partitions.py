@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 from collections.abc import Callable
 
 import pytest
@@ -19,6 +20,8 @@ PartitionName=b Nodes=n[1-4] Default=YES MaxCPUsPerNode=48 DefMemPerGPU=2000 Def
 PartitionName=all Nodes=n[1-4] MaxCPUsPerNode=64
 PartitionName=more Nodes=n[1-4] MaxCPUsPerNode=128
 PartitionName=both Nodes=n[1-4] MaxCPUsPerNode=48 OverSubscribe=EXCLUSIVE
+PartitionName=list Nodes=n[1-4] JobDefaults=DefCpuPerGPU=6,DefMemPerGPU=9000 DefMemPerNode=4000
+PartitionName=many Nodes=n[1-4] JobDefaults=DefCpuPerGPU=17
 """
 Plan = Callable[..., tuple[int, str]]
 
@@ -30,10 +33,10 @@ def plan(clusterjobs, folder: pathlib.Path) -> Plan:
     imported = clusterjobs("clusters", "import", "--from-files", "slurm.conf")
     (folder / "c.yaml").write_text(imported.out)
 
-    def call(queue: str, **sbatch: str) -> tuple[int, str]:
+    def call(queue: str, keys: str = "gpus_per_node: 4", **sbatch: str) -> tuple[int, str]:
         own = ", ".join(f"{name}: {value}" for name, value in sbatch.items())
         spec = f"name: j\ncluster: ./c.yaml\nframework: command\ncommand: ./run\nqueue: {queue}\n"
-        (folder / "e.yaml").write_text(f"{spec}gpus_per_node: 4\nsbatch: {{{own}}}\n")
+        (folder / "e.yaml").write_text(f"{spec}{keys}\nsbatch: {{{own}}}\n")
         outcome = clusterjobs("plan", "e.yaml")
         return outcome.code, outcome.out + outcome.err
 
@@ -47,7 +50,14 @@ def test_an_import_writes_what_jobs_get_without_asking(plan: Plan, folder: pathl
     assert '    default_time: "01:00:00"' in a
     assert "    def_mem_per_cpu: 100  # MiB" in a
     assert "    max_cpus_per_node: 48\n" in b
+    b, _, rest = b.partition("\n  all:\n")
     assert "    def_mem_per_gpu: 2000  # MiB" in b
+    assert "    def_mem_per_cpu: 100  # MiB" in b
+    of_list = rest.partition("\n  list:\n")[2].partition("\n  many:\n")[0]
+    assert "    def_cpu_per_gpu: 6  # DefCpuPerGPU: of a job that asks for no CPUs" in of_list
+    assert "    def_mem_per_gpu: 9000  # MiB" in of_list
+    assert "    def_mem_per_node: 4000  # MiB" in of_list
+    assert "def_mem_per_cpu" not in of_list
     assert "default_time" not in b
 
 
@@ -64,6 +74,33 @@ def test_a_job_on_a_part_of_a_node_is_told_its_default_memory(plan: Plan) -> Non
     assert "DefMemPer" not in plan("a", exclusive="false", mem="100G")[1]
     assert "DefMemPer" not in plan("a")[1]
     assert "the job gets 8,000 MiB of a node's 512,000 (DefMemPerGPU=2,000)" in plan("b")[1]
+
+
+def test_memory_for_each_gpu_is_for_jobs_with_gpus(plan: Plan) -> None:
+    assert "gets 36,000 MiB of a node's 512,000 (DefMemPerGPU=9" in plan("list", exclusive="false")[1]
+    keys = "gpus_per_node: 0\ncpus_per_task: 4"
+    said = plan("list", keys, exclusive="false")[1]
+    assert "the job gets 4,000 MiB of a node's 512,000 (DefMemPerNode=4,000)" in said
+    said = plan("b", keys)[1]
+    assert "the job gets 400 MiB of a node's 512,000 (DefMemPerCPU=100)" in said
+
+
+def test_a_job_on_a_part_of_a_node_gets_the_cpus_of_its_gpus(plan: Plan) -> None:
+    one, four = "gpus_per_node: 1", "gpus_per_node: 4\nranks_per_node: 4"
+    said = plan("list", one, exclusive="false")[1]
+    assert "DefCpuPerGPU=6 of queue list" in said
+    assert cpus(said) == "6"
+    assert cpus(plan("list", four, exclusive="false")[1]) == "6"
+    assert "DefCpu" not in plan("list", f"{one}\ncpus_per_task: 3", exclusive="false")[1]
+    assert cpus(plan("list", one)[1]) == "64"  # the whole node
+    assert cpus(plan("a", one, exclusive="false")[1]) == "8"  # the share of its GPU
+    assert cpus(plan("many", "gpus_per_node: 3", exclusive="false")[1]) == "17"
+    assert cpus(plan("many", exclusive="false")[1]) == "8"  # 4 x 17 would be more than a node has
+
+
+def cpus(said: str) -> str:
+    """The CPUs of a task, as the plan says."""
+    return re.findall(r"(?m)^\s*cpus_per_task\s+(\d+)", said)[0]
 
 
 def test_a_partition_that_divides_nodes_gets_no_exclusive_jobs(plan: Plan) -> None:

@@ -229,7 +229,8 @@ class Partition(SpecModel):
 
     Partitions that have the same type share its nodes. `max_nodes`: the most that one job may
     have. `exclusive`: jobs always get whole nodes. `default_time`: of a job without a time limit.
-    `def_mem_per_...`: MiB of a job that asks for no memory.
+    `def_mem_per_...`: MiB of a job that asks for no memory; `def_cpu_per_gpu`: of one that asks for
+    no CPUs.
     """
 
     nodes: dict[NameKey, NumberOfNodes]
@@ -238,6 +239,7 @@ class Partition(SpecModel):
     exclusive: Flag = False
     default_time: MaxTime | None = None
     max_cpus_per_node: NumberOfNodes | None = None
+    def_cpu_per_gpu: NumberOfNodes | None = None
     def_mem_per_cpu: Mebibytes | None = None
     def_mem_per_gpu: Mebibytes | None = None
     def_mem_per_node: Mebibytes | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from clusterjobs.catalog import gpu_model_of
@@ -150,16 +150,18 @@ def _partition(
         exclusive=one.exclusive,
         max_time=seconds_of(one.max_time) if one.max_time else None,
         default_time=seconds_of(one.default_time) if one.default_time else None,
-        default_memory=_default_memory(one),
+        default_memory=(*_default_memory(one),),
+        default_cpus_per_gpu=one.def_cpu_per_gpu,
     )
 
 
-def _default_memory(one: description.Partition) -> DefaultMemory | None:
-    if one.def_mem_per_cpu:
-        return DefaultMemory("CPU", one.def_mem_per_cpu)
+def _default_memory(one: description.Partition) -> Iterator[DefaultMemory]:
     if one.def_mem_per_gpu:
-        return DefaultMemory("GPU", one.def_mem_per_gpu)
-    return DefaultMemory("Node", one.def_mem_per_node) if one.def_mem_per_node else None
+        yield DefaultMemory("GPU", one.def_mem_per_gpu)
+    if one.def_mem_per_cpu:
+        yield DefaultMemory("CPU", one.def_mem_per_cpu)
+    if one.def_mem_per_node:
+        yield DefaultMemory("Node", one.def_mem_per_node)
 
 
 def _with_most_cpus(node_type: NodeType, most: int | None) -> NodeType:

@@ -96,7 +96,7 @@ def plan(context: Context) -> Placement:
         constraint_of(partition, groups),
         exclusive,
         ntasks,
-        plan_cpus_per_task(context, node_type, share, ntasks * per_node),
+        plan_cpus_per_task(context, partition, node_type, share, ntasks * per_node),
         per_node,
         nodes_of_roles(spec),
         context.facts.master_addr_suffix,
@@ -297,12 +297,13 @@ def _check_defaults(context: Context) -> None:
             f"time_limit: {limit}, or what the job needs",
             warning=True,
         )
-    default, has = queue.default_memory, placement.node_type.memory_mib
+    gpus = placement.shape.gpus_per_node * placement.per_node
+    fitting = (one for one in queue.default_memory if gpus or one.each != "GPU")
+    default, has = next(fitting, None), placement.node_type.memory_mib
     own = {name for name, value in spec.sbatch.items() if value}
     if placement.exclusive or default is None or has is None or own & _OPTIONS_OF_MEMORY:
         return
     cpus = (placement.cpus_per_task or 1) * placement.ntasks_per_node
-    gpus = placement.shape.gpus_per_node * placement.per_node
     count = {"CPU": cpus, "GPU": gpus, "Node": 1}[default.each]
     gets, all_cpus = default.mib * count, placement.node_type.cpus
     of_gpus = gpus / placement.node_type.gpus if placement.node_type.gpus else 0

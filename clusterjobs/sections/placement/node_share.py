@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusterjobs.clusters.facts import NodeType
+from clusterjobs.clusters.facts import NodeType, Partition
 from clusterjobs.errors import counted
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.launchers import LAUNCHERS
@@ -179,10 +179,18 @@ def plan_ranks_per_node(context: Context, gpus: int, node_type: NodeType) -> int
 
 
 def plan_cpus_per_task(
-    context: Context, node_type: NodeType, gpus: int | None, ntasks: int
+    context: Context, partition: Partition, node_type: NodeType, gpus: int | None, ntasks: int
 ) -> int | None:
-    """From the spec, else from the whole node, or on a shared node from its share of GPUs."""
+    """From the spec, else from the whole node, or on a shared node from its share of GPUs.
+
+    The site may say how many CPUs belong to a GPU of a shared node: DefCpuPerGPU.
+    """
     wanted, share = context.spec.cpus_per_task, node_type.cpus
+    of_gpus = (gpus or 0) * (partition.default_cpus_per_gpu or 0)
+    if wanted is None and of_gpus >= ntasks and (share is None or of_gpus <= share):
+        each = f"DefCpuPerGPU={partition.default_cpus_per_gpu} of queue {partition.name}"
+        reason = f"{counted(gpus or 0, 'GPU')} with {each} / {counted(ntasks, 'task')}"
+        return context.record("cpus_per_task", of_gpus // ntasks, reason)
     if share is None:
         return wanted
     tasks, whose = counted(ntasks, "task"), counted(share, "CPU")
