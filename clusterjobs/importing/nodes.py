@@ -224,7 +224,7 @@ def defaults_in(record: Record) -> dict[str, Any]:
 
 
 def job_defaults(settings: Mapping[str, str]) -> dict[str, int]:
-    """The CPUs and MiB of jobs that ask for none: settings of their own, or in JobDefaults."""
+    """The CPUs and MiB of jobs that ask for none: scontrol lists those of GPUs as JobDefaults."""
     listed = settings.get("jobdefaults", "").lower().split(",")
     found = {**settings, **dict(one.partition("=")[::2] for one in listed)}
     names = ("DefCpuPerGPU", "DefMemPerCPU", "DefMemPerGPU", "DefMemPerNode")

@@ -20,8 +20,15 @@ PartitionName=b Nodes=n[1-4] Default=YES MaxCPUsPerNode=48 DefMemPerGPU=2000 Def
 PartitionName=all Nodes=n[1-4] MaxCPUsPerNode=64
 PartitionName=more Nodes=n[1-4] MaxCPUsPerNode=128
 PartitionName=both Nodes=n[1-4] MaxCPUsPerNode=48 OverSubscribe=EXCLUSIVE
-PartitionName=list Nodes=n[1-4] JobDefaults=DefCpuPerGPU=6,DefMemPerGPU=9000 DefMemPerNode=4000
-PartitionName=many Nodes=n[1-4] JobDefaults=DefCpuPerGPU=17
+PartitionName=list Nodes=n[1-4] DefCpuPerGPU=6 DefMemPerGPU=9000 DefMemPerNode=4000
+PartitionName=many Nodes=n[1-4] DefCpuPerGPU=17
+"""
+OF_SCONTROL = """\
+PartitionName=gpu
+   MaxNodes=UNLIMITED MaxTime=UNLIMITED Nodes=n[1-4]
+   JobDefaults=DefCpuPerGPU=14,DefMemPerGPU=94000
+   DefMemPerCPU=8000 MaxMemPerNode=UNLIMITED State=UP TotalCPUs=256 TotalNodes=4
+   TRES=cpu=256,mem=2048000M,node=4,billing=256,gres/gpu=32
 """
 Plan = Callable[..., tuple[int, str]]
 
@@ -76,8 +83,17 @@ def test_a_job_on_a_part_of_a_node_is_told_its_default_memory(plan: Plan) -> Non
     assert "the job gets 8,000 MiB of a node's 512,000 (DefMemPerGPU=2,000)" in plan("b")[1]
 
 
+def test_scontrol_lists_the_defaults_of_gpus(clusterjobs, folder: pathlib.Path) -> None:
+    (folder / "partitions").write_text(OF_SCONTROL)
+    said = clusterjobs("clusters", "import", "--from-files", "partitions").out
+    for line in ("def_cpu_per_gpu: 14", "def_mem_per_gpu: 94000", "def_mem_per_cpu: 8000"):
+        assert f"    {line}  #" in said
+
+
 def test_memory_for_each_gpu_is_for_jobs_with_gpus(plan: Plan) -> None:
-    assert "gets 36,000 MiB of a node's 512,000 (DefMemPerGPU=9" in plan("list", exclusive="false")[1]
+    assert (
+        "gets 36,000 MiB of a node's 512,000 (DefMemPerGPU=9" in plan("list", exclusive="false")[1]
+    )
     keys = "gpus_per_node: 0\ncpus_per_task: 4"
     said = plan("list", keys, exclusive="false")[1]
     assert "the job gets 4,000 MiB of a node's 512,000 (DefMemPerNode=4,000)" in said
