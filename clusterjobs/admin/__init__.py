@@ -20,6 +20,12 @@ IMPACT = Command(
     "Show which specs a change of site, cluster or version affects.",
     after="validate",
 )
+MIGRATE = Command(
+    "migrate",
+    "clusterjobs.admin.migrate:migrate",
+    "Give the keys of specs their new names.",
+    after="impact",
+)
 RENDER_BATCH = Command("render-batch", "clusterjobs.admin.impact.batch:render_batch", "")
 POLICY = Command(
     "policy",

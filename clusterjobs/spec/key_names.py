@@ -18,11 +18,17 @@ from clusterjobs.yaml.document import Path, dotted
 # Keys that a spec had under another name: what replaces each, as a hint that can be pasted.
 
 
+@functools.cache
+def renamed_keys() -> Mapping[str, Path]:
+    """The former name of a key -> its path."""
+    keys = keys_below(Experiment).items()
+    return {key.renamed_from: path for path, key in keys if key.renamed_from}
+
+
 def renamed_key(path: Path, data: Mapping[str, Any], source: Locator) -> Problem | None:
     """The problem of the unknown key at `path`, if it is the old name of another key."""
     old = ".".join(step for step in path if isinstance(step, str))
-    keys = keys_below(Experiment)
-    new = next((one for one, key in keys.items() if key.renamed_from == old), None)
+    keys, new = keys_below(Experiment), renamed_keys().get(old)
     if new is None:
         return None
     section, last, value = str(new[0]), new[-1], written_value(source.locate(path))

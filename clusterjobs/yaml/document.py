@@ -123,6 +123,13 @@ class Document:
             raise KeyError(path)
         return node.start_mark.index, node.end_mark.index
 
+    def key_span(self, path: Path) -> tuple[int, int]:
+        """Start and end of the key at `path` in `text`, in characters."""
+        _, key = self._walk(path)
+        if key is None:
+            raise KeyError(path)
+        return key.start_mark.index, key.end_mark.index
+
     def _walk(self, path: Path) -> tuple[Node | None, Node | None]:
         node, key = self.root, None
         for step in path:

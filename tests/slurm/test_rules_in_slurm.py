@@ -10,7 +10,6 @@ import random
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from accounting import Accounting, Answer, accounting
