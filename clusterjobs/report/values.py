@@ -37,6 +37,7 @@ def complete(windows: Sequence[Window], job: Job) -> Completed:
     derived: dict[Quantity, str] = {}
     done: list[Window] = []
     apart = 0
+    windows = _without_growing(windows)
     by_clock = _by_clock(windows)
     by_line = _by_line(windows, by_clock)
     for place, window in enumerate(windows):
@@ -99,6 +100,30 @@ _CLOCKS: tuple[Quantity, ...] = ("elapsed", "time")  # the first one if both are
 _TICKS = 25  # of whole seconds: fewer are off by more than 4 %
 _LEAST_TIME = 1e-9
 _NEAR_CLOCK = 0.25  # a step may wait between two lines
+
+
+_OFTEN = 0.9  # of the lines
+_MUCH = 3  # times the first
+
+
+def _without_growing(windows: Sequence[Window]) -> Sequence[Window]:
+    """The windows whose time of a step is one: a time that grows with the steps is a clock.
+
+    It may start again, as in each epoch.
+    """
+    shown = [one.values["seconds"] for one in windows if "seconds" in one.values]
+    grown = [after / one for one, after in itertools.pairwise(shown) if 0 < one < after]
+    if len(shown) < 2 * FEWEST or len(grown) < _OFTEN * (len(shown) - 1):
+        return windows
+    if max(shown) < _MUCH * min(shown):
+        return windows
+    found = []
+    for one in windows:
+        values = dict(one.values)
+        if "seconds" in values:
+            values.setdefault("elapsed", values.pop("seconds"))
+        found.append(one.with_values(values))
+    return found
 
 
 def _by_clock(windows: Sequence[Window]) -> dict[int, float]:

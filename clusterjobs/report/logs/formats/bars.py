@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
-from clusterjobs.report.logs.general.names import OWN, field_of
+from clusterjobs.report.logs.general.names import OWN
 from clusterjobs.report.logs.general.numbers import numbers_of, value_of
+from clusterjobs.report.logs.general.reader import find
 from clusterjobs.report.logs.records import Event, Quantity, Window
 
 HINTS = ("%|", "it/s", "s/it")
@@ -178,8 +179,8 @@ class Bars:
         return [
             window
             for series in self._series.values()
-            for window in (*series.waiting.held(), series.window)
-            if window and window.values
+            for window in (*_timed(series.waiting.held()), series.window)
+            if window
         ]
 
     def drop_held(self) -> None:
@@ -219,12 +220,13 @@ def _timed(windows: Iterable[Window]) -> Iterator[Window]:
 
 def _values(text: str) -> dict[Quantity, float]:
     """The values that a program shows beside its bar."""
-    values: dict[Quantity, float] = {}
-    for number in numbers_of(text.lower())[0]:
-        field = field_of(number.name, number.unit, OWN)
-        if field and field.meaning in ("loss", "learning_rate", "grad_norm") and not field.is_other:
-            values.setdefault(field.meaning, value_of(number.text, False) * field.scale)
-    return values
+    text = text.lower()
+    numbers = numbers_of(text)[0]
+    return {
+        cast("Quantity", name): value_of(numbers[one.number].text, False) * one.field.scale
+        for one in find(text, numbers, OWN).values
+        if (name := one.field.meaning) in ("loss", "learning_rate", "grad_norm")
+    }
 
 
 format_of_log = Bars

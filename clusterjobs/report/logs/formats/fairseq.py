@@ -31,6 +31,7 @@ _EVENTS: tuple[tuple[EventKind, str, re.Pattern[str]], ...] = (
     ),
     ("resumed", "Loaded checkpoint ", re.compile(r"\(epoch \d{1,9} @ (\d{1,15}) updates\)")),
 )
+_ITS_OWN = frozenset(("wps", "ups", "wpb", "bsz", "ppl"))
 _NO_CHECKPOINT = "No existing checkpoint found"
 _PLAIN: dict[str, Quantity] = {
     "lr": "learning_rate",
@@ -61,6 +62,8 @@ class Fairseq:
         numbers = _numbers(line, tag[1]) if tag else {}
         if not tag or "num_updates" not in numbers:
             return ()
+        if tag[1] != "train_inner" and numbers.keys().isdisjoint(_ITS_OWN):
+            return ()  # of another program, whose losses are in nats
         step = int(numbers["num_updates"])
         if tag[1] == "valid":
             return (Event("validation", step, numbers.get("loss", math.nan) * math.log(2)),)

@@ -234,7 +234,7 @@ def _gap(lines: Sequence[_Line]) -> float:
     return sum(forward) / len(forward) if forward else lines[0].epoch if lines else 0.0
 
 
-def _by_epoch(lines: Sequence[_Line], steps_per_epoch: float | None) -> Iterator[Window]:
+def _by_epoch(lines: Sequence[_Line], steps_per_epoch: float | None) -> Iterator[Window | Event]:
     """Windows with the steps that their epochs say; without a length of an epoch, lines count.
 
     Lines count from the first, and from each whose epoch falls back, as it does after a restart.
@@ -242,6 +242,8 @@ def _by_epoch(lines: Sequence[_Line], steps_per_epoch: float | None) -> Iterator
     gap = _gap(lines)
     interval = max(1, round(gap * steps_per_epoch)) if steps_per_epoch else 1
     count, before = 0, math.inf
+    if lines and not steps_per_epoch:
+        yield Event("lines")
     for line in lines:
         starts_again = line.epoch < before
         count = max(1, round(line.epoch / gap)) if gap and starts_again else count + 1
@@ -250,7 +252,10 @@ def _by_epoch(lines: Sequence[_Line], steps_per_epoch: float | None) -> Iterator
 
 
 def _numbers(text: str) -> dict[str, float]:
-    """The numbers of a printed dictionary; a damaged one is a ValueError."""
+    """The numbers of a printed dictionary; a damaged one is a ValueError.
+
+    None of one with texts, as programs print that extend the Trainer: it says its own step.
+    """
     if len(text) > _LONGEST:
         raise ValueError("too long")
     if _PLAIN.fullmatch(text):
@@ -259,7 +264,10 @@ def _numbers(text: str) -> dict[str, float]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of Python's parser, about damaged literals
             fields = ast.literal_eval(text.replace(": nan", ": 'nan'").replace(": inf", ": 'inf'"))
-        return {name: float(value) for name, value in fields.items() if value is not None}
+        try:
+            return {name: float(value) for name, value in fields.items() if value is not None}
+        except ValueError:
+            return {}
     except (SyntaxError, TypeError, MemoryError, RecursionError) as error:
         raise ValueError("not a dictionary of numbers") from error
 

@@ -16,7 +16,8 @@ from typing import Literal, NamedTuple, cast
 from clusterjobs.report.logs.general.numbers import ONE_UNIT, PER_SECOND, STEPS_UNIT, THINGS_UNIT
 from clusterjobs.report.logs.records import Quantity
 
-Meaning = Quantity | Literal["step", "epoch", "length", ""]
+# `rounded`: a step such as `1.2K`.
+Meaning = Quantity | Literal["step", "rounded", "epoch", "length", ""]
 
 # How certain the name of a step is: of several in a line, the first kind counts.
 STEPS: Mapping[str, int] = {
@@ -26,24 +27,16 @@ STEPS: Mapping[str, int] = {
     "batch": 3,
 }
 _LENGTHS = ("total_steps", "max_steps", "train_steps_total")
-_TIMES = (
-    *("step_time", "time_per_step", "time_step", "iter_time", "iteration_time", "time_iter"),
-    *("time_per_iteration", "time_per_iter", "elapsed_time_per_iteration", "batch_time"),
-    *("avg_batch_cost", "step_avg", "dt", "iter_dt", "sec_iter", "s_iter", "sec_it", "s_it"),
-    *("s_step", "sec_step", "seconds_per_step", "sec_per_step", "step_timing", "seconds", "time"),
-    *("train_step_timing", "train_step_time", "timing_s_step", "step_seconds", "batch_seconds"),
+STEP_WORDS = (*STEPS, "iterations", "batches", "its", "b")
+SECOND_WORDS = ("s", "sec", "secs", "second", "seconds")
+_TIMES = (  # beside those made of the words above
+    *("time", "seconds", "dt", "iter_dt", "step_avg", "step_timing", "train_step_timing"),
+    *("timing_s_step", "batch_cost"),
 )
-_MILLISECONDS = (
-    *("ms_batch", "ms_step", "ms_iter", "ms_it", "ms_per_step", "ms_per_iter", "ms_per_batch"),
-    *("step_ms", "iter_ms", "batch_ms", "elapsed_time_per_iteration_ms"),
-)
+_MILLISECONDS = ("elapsed_time_per_iteration_ms",)
 _CLOCKS = (  # since the start of the training
     *("elapsed", "elapsed_time", "train_time", "time_elapsed", "total_time", "wall_time"),
     *("wall_clock", "wall", "time_since_start", "elapsed_seconds"),
-)
-_INVERSE = (  # steps in a second
-    *("it_s", "iter_s", "iters_s", "it_sec", "steps_s", "step_s", "steps_per_second"),
-    *("steps_per_sec", "batches_per_second", "batches_per_sec", "iterations_per_second"),
 )
 _LOSSES = ("loss", "crossentropyloss", "cross_entropy")
 _IN_MB = ("memory", "max_mem")  # without a unit, as mmcv and torchvision print them
@@ -56,6 +49,28 @@ _PER = ("_per_sec", "_per_second", "_s", "_sec", "_per_s")
 _OF_ONE = ("_per_gpu", "_gpu", "_device", "_per_device", "_chip")
 _SAMPLES = ("samples", "images", "imgs", "img", "image", "examples", "sequences", "seqs", "seq")
 _TOKENS = ("tokens", "tok", "token", "toks")
+
+
+def _speeds() -> tuple[list[str], list[str], list[str]]:
+    """Names of a step's time in seconds and in ms, and of steps in a second.
+
+    `step_time`, `time_per_iter`, `sec/it`, `ms_per_batch`, `it/s`, `steps_per_second` and so on.
+    """
+    times, milliseconds, inverse = [*_TIMES], [*_MILLISECONDS], []  # type: list[str], list[str], list[str]
+    for step in STEP_WORDS:
+        times += [f"{step}_time", f"time_{step}", f"time_per_{step}", f"elapsed_time_per_{step}"]
+        milliseconds += [f"ms_{step}", f"ms_per_{step}", f"{step}_ms"]
+        for second in SECOND_WORDS:
+            times += [f"{second}_{step}", f"{second}_per_{step}"]
+            inverse.append(f"{step}_per_{second}")
+            if step.endswith("s"):  # `step_sec` may be either
+                inverse.append(f"{step}_{second}")
+        if not step.endswith("s"):
+            times.append(f"{step}_seconds")
+    return times, milliseconds, inverse
+
+
+_STEP_TIMES, _STEP_MILLISECONDS, _INVERSE = map(frozenset, _speeds())
 
 
 def _rates() -> dict[str, Meaning]:
@@ -76,7 +91,7 @@ NAMES: Mapping[str, Meaning] = {
     **dict.fromkeys(STEPS, "step"),
     **dict.fromkeys(_LENGTHS, "length"),
     **dict.fromkeys(("epoch", "epochs", "ep"), "epoch"),
-    **dict.fromkeys((*_TIMES, *_INVERSE, *_MILLISECONDS), "seconds"),
+    **dict.fromkeys((*_STEP_TIMES, *_INVERSE, *_STEP_MILLISECONDS), "seconds"),
     **dict.fromkeys(_CLOCKS, "elapsed"),
     **dict.fromkeys(_LOSSES, "loss"),
     **dict.fromkeys(_MEMORY, "memory_gib"),
@@ -96,27 +111,24 @@ NAMES: Mapping[str, Meaning] = {
 _LONGEST = max(name.count("_") for name in NAMES) + 1  # words
 
 OTHER = frozenset(("val", "valid", "validation", "eval", "evaluation", "test", "dev"))
-_SAME = frozenset(
+# Of what a loss or a norm is: the time of a part is not that of a step.
+_PARTS = frozenset(
     (
-        *("train", "training", "total", "lm", "mean", "avg", "average", "running", "reduced"),
-        *("cur", "current", "smoothed", "ema", "actor", "policy", "pg", "model", "mlm", "nll"),
-        *(
-            "perf",
-            "throughput",
-            "system",
-            "timing",
-            "speed",
-            "metrics",
-            "optim",
-            "optimizer",
-            "global",
-        ),
-        *("info", "debug", "root", "main", "log", "rank", "console", "progress", "max", "last"),
-        *("ce", "step", "batch", "iter", "iteration"),
-        *("group0", "decoupledadamw", "adamw", "adam", "gpu", "peak", "reserved", "this"),
+        *("actor", "policy", "pg", "model", "mlm", "nll", "ce", "optim", "optimizer", "group0"),
+        *("decoupledadamw", "adamw", "adam"),
     )
 )
-_MEANS = frozenset(("mean", "avg", "average", "running", "smoothed", "ema"))
+_SAME = _PARTS | frozenset(
+    (
+        *("train", "training", "total", "lm", "mean", "avg", "average", "running", "reduced"),
+        *("cur", "current", "smoothed", "ema", "perf", "throughput", "system", "timing", "speed"),
+        *("metrics", "global", "info", "debug", "root", "main", "log", "console"),
+        *("progress", "last", "step", "batch", "iter", "iteration", "interval", "avr", "is"),
+        *("per", "this"),
+    )
+)
+_OF_GPUS = _SAME | {"gpu", "peak", "max", "reserved", "rank", "last"}  # of memory
+_MEANS = frozenset(("mean", "avg", "average", "running", "smoothed", "ema", "avr"))
 _NOT_STEPS = OTHER | frozenset(
     (
         *("max", "total", "warmup", "save", "saved", "saving", "log", "logging", "accumulation"),
@@ -143,13 +155,19 @@ _OF_NAMES = frozenset((*_SECONDS, "gb", "gib", "mb", "mib")) - {""}  # `step_tim
 _GIB = {"gib": 1.0, "gb": 1.0, "g": 1.0, "gi": 1.0, "mib": 1 / 1024, "mb": 1 / 1024, "m": 1 / 1024}
 _FLOPS = {"k": 1e-9, "m": 1e-6, "g": 1e-3, "t": 1.0}
 _THOUSANDS = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
-_RATE = re.compile(rf"([km]?)({THINGS_UNIT}){PER_SECOND}((?:/| per ){ONE_UNIT})?")
+_RATE = re.compile(rf"([km]?) ?({THINGS_UNIT}){PER_SECOND}((?:/| per ){ONE_UNIT})?")
 _STEP_RATE = re.compile(rf"{STEPS_UNIT}{PER_SECOND}")
 _STEP_TIME = re.compile(rf"(ms|us|s|sec|seconds?)/{STEPS_UNIT}")
 
 
+_FRONTS: Mapping[Meaning, frozenset[str]] = {
+    **dict.fromkeys(("loss", "grad_norm", "learning_rate"), _SAME),
+    "memory_gib": _OF_GPUS,
+}
+VAGUE = ("time", "seconds")  # of a step, or of anything else
 _WITH_UNITS = ("seconds", "elapsed", "data_seconds", "memory_gib")
 BY_UNIT = 10  # the rank of what has no name, but a unit
+PART = 5  # the rank of the loss of a part
 
 
 class Field(NamedTuple):
@@ -184,11 +202,13 @@ DIALECTS: tuple[Dialect, ...] = (
     Dialect("paddle", re.compile("avg_batch_cost: "), from_zero=True, names=_IPS),
     Dialect("aws-fsdp", re.compile(r"\bbatch \d{1,15} loss: .{1,40}, speed: "), from_zero=True),
     Dialect("litgpt", re.compile(r"\| iter time: ")),
-    Dialect("composer", re.compile(r"\[batch=\d{1,15}/\d{1,15}\]")),
+    Dialect("composer", re.compile(r"\[batch=\d{1,15}/\d{1,15}\]"), names={"time_batch": ""}),
     # Its mean since the start follows from the time since the start, which says more.
     Dialect("modded-nanogpt", re.compile("step_avg:"), names={"step_avg": ""}),
     Dialect("verl", re.compile("timing_s/step:"), names={"throughput": _OF_GPU["tps"]}),
-    Dialect("torchvision", re.compile(r"img/s: "), names={"img_s": "samples_per_second_per_gpu"}),
+    Dialect(
+        "torchvision", re.compile(r"img/s: "), names={"img_per_s": "samples_per_second_per_gpu"}
+    ),
 )
 OWN = Dialect("own script", re.compile(r"(?!)"))
 
@@ -228,20 +248,27 @@ def _field(
     meaning: Meaning, key: str, front: tuple[str, ...], unit: str, is_other: bool
 ) -> Field | None:
     if meaning in ("step", "epoch", "length"):
-        is_setting = meaning == "step" and not _NOT_STEPS.isdisjoint(front)
-        return None if is_setting or unit else Field(meaning, rank=STEPS.get(key, 0))
+        if meaning == "step" and not _NOT_STEPS.isdisjoint(front):
+            return None  # a setting
+        if unit:
+            return Field("rounded") if meaning == "step" and unit in _THOUSANDS else None
+        return Field(meaning, rank=STEPS.get(key, 0))
     scale = _scale(meaning, key, unit)
-    if scale is None or not set(front) - OTHER <= _SAME:
+    if scale is None or not set(front) - OTHER <= _FRONTS.get(meaning, _SAME - _PARTS):
         return None
-    # The mean since the start says less than the loss of the step.
-    rank = len(front) + (meaning == "loss" and not _MEANS.isdisjoint(front))
+    # The loss of a part, and the mean since the start, say less than the loss of the step.
+    rank = len(front)
+    if meaning == "loss":
+        rank += PART * (not _PARTS.isdisjoint(front)) or (not _MEANS.isdisjoint(front))
+    if key in VAGUE:
+        rank += BY_UNIT + 2
     return Field(meaning, scale, key in _INVERSE, rank=rank, is_other=is_other)
 
 
 def _scale(meaning: Meaning, key: str, unit: str) -> float | None:
     """What the number is multiplied by; None if its unit is not one of such a value."""
     if meaning in ("seconds", "elapsed", "data_seconds"):
-        if key in _MILLISECONDS:
+        if key in _STEP_MILLISECONDS:
             return {"": 1e-3, "ms": 1e-3, "k": 1.0}.get(unit)
         return _SECONDS.get(unit)
     if meaning == "memory_gib":

@@ -18,10 +18,10 @@ PER_SECOND = r"(?: ?/ ?|_per_| per )s(?:ec(?:ond)?)?"
 ONE_UNIT = r"(?:gpu|device|rank|chip|cpu)"
 THINGS_UNIT = r"(?:samples?|images?|imgs?|examples?|sequences?|seqs?|sentences?|tokens?|toks?)"
 STEPS_UNIT = r"(?:it|iters?|iterations?|steps?|batch(?:es)?|updates?)"
-RATE = rf"[km]?{THINGS_UNIT}{PER_SECOND}(?:(?:/| per ){ONE_UNIT})?"
-_RATE = re.compile(rf"{RATE}|{STEPS_UNIT}{PER_SECOND}")
+RATE = rf"(?:[km] ?)?{THINGS_UNIT}{PER_SECOND}(?:(?:/| per ){ONE_UNIT})?"
+_STEPS = rf"{STEPS_UNIT}{PER_SECOND}|(?:ms|us|s|sec|seconds?)/{STEPS_UNIT}"
 _UNITS = (
-    rf"{RATE}|{STEPS_UNIT}{PER_SECOND}|(?:ms|us|s|sec|seconds?)/{STEPS_UNIT}|(?:ms|us|secs?|seconds?|s|mins?|minutes?|hrs?|hours?)"
+    rf"{RATE}|{_STEPS}|(?:ms|us|secs?|seconds?|s|mins?|minutes?|hrs?|hours?)"
     r"|[kmgt]?flop(?:s|/s)?(?:/(?:s/)?(?:gpu|device))?|[kgmbt]i?b?|/s"
     r"|%(?: (?:[a-z0-9]{1,8} )?[mh]fu)?"
 )
@@ -29,18 +29,17 @@ _UNITS = (
 DIGITS = r"\d{1,30}(?:,\d{1,30}){0,10}(?:\.\d{0,40})?(?:e[-+]?\d{1,4})?"
 _NUMBER = re.compile(
     rf"(?<![\w.])(?P<text>[-+]?(?:\d{{1,9}}(?::\d\d){{1,2}}|{DIGITS}|nan|inf))"
-    rf"(?P<total> ?/ ?\d{{1,15}})?(?:[\"']?(?P<unit> ?(?:{_UNITS})))?(?![\w/]|\.\d)"
+    rf"(?P<total> ?/ {{0,12}}\d{{1,15}})?(?:[\"']?(?P<unit> ?(?:{_UNITS})))?(?![\w/]|\.\d)"
 )
 _STAMP = re.compile(STAMP)
-_LAST_RATE = re.compile(
-    rf".*\b(?:{RATE}|{STEPS_UNIT}{PER_SECOND})\b(?P<behind> +[-+]?{DIGITS}(?!\w))?"
-)
+_LAST_RATE = re.compile(rf".*\b(?:{RATE}|{_STEPS})\b(?P<behind> +[-+]?{DIGITS}(?!\w))?")
 _IS_NAME = re.compile(r"[\"']? ?[:=]")  # behind a rate
 _GOES_ON = re.compile(r",? \d{1,2} ?(?:m|min|minutes?|s|secs?|seconds?)\b")  # `1 h 20 min`
 _RANGE = re.compile(r"(?:-| and | to |\.\.)\d")  # `steps 0 and 100`
 _UNIT_OF_NAME = re.compile(r"(?:\((ms|s|secs?|seconds|gi?b|mi?b|%)\)| in (s|ms|gi?b|mi?b))$")
 _SEPARATOR = re.compile(r"[|;:(){}\[\],\t]| - |  +|=>")
-_IN_PARENTHESES = re.compile(r"\(([a-z]{1,9})\)$")  # `iter(train)`
+_IN_PARENTHESES = re.compile(r" ?\(([a-z/]{1,15})\)$")  # `iter(train)`, `loss (val)`
+_A_SECOND = re.compile(r"/(?=s(?:ec(?:ond)?)?$)")  # `it/s` is a rate, `it_s` may be a time
 _LONG_UNITS = frozenset(("min", "mins", "minute", "minutes", "hr", "hrs", "hour", "hours"))
 _WORD = re.compile(r"[a-z0-9]+|%")
 _AROUND = " :=\"'#~"
@@ -67,7 +66,7 @@ def numbers_of(line: str) -> tuple[list[Number], tuple[int, int]]:
     found_stamp = _STAMP.search(line) if ":" in line else None
     stamp = found_stamp.span() if found_stamp else (0, 0)
     # `51.2 samples/s` or `samples/s 51.2`: the last rate says it for all of the line.
-    last = _LAST_RATE.match(line) if "/s" in line or "per" in line else None
+    last = _LAST_RATE.match(line) if "/" in line or "per" in line else None
     names_first = last is not None and last["behind"] is not None
     found: list[Number] = []
     before = 0
@@ -77,8 +76,12 @@ def numbers_of(line: str) -> tuple[list[Number], tuple[int, int]]:
             before = max(before, stamp[1])
             continue
         unit = (match["unit"] or "").strip()
-        is_name = names_first or _IS_NAME.match(line, match.end())
-        if unit and is_name and _RATE.fullmatch(unit):
+        # `loss 8.8 it/s: 2` and, where the last rate of the line stands before its number,
+        # `loss 8.8 it/s 2`: what follows is the name of the next number.
+        is_name = (names_first and ("/" in unit or "per" in unit)) or _IS_NAME.match(
+            line, match.end()
+        )
+        if is_name and unit[-1:].isalpha():
             unit, behind = "", match.start("unit")
         else:
             behind = match.end()
@@ -88,13 +91,16 @@ def numbers_of(line: str) -> tuple[list[Number], tuple[int, int]]:
         if unit_of_name := _UNIT_OF_NAME.search(gap):
             unit = unit or unit_of_name[1] or unit_of_name[2]
             gap = gap[: unit_of_name.start()].rstrip(_AROUND)
-        gap = _IN_PARENTHESES.sub(r" \1", gap)
+        gap = _A_SECOND.sub(" per ", _IN_PARENTHESES.sub(r" \1", gap))
         if unit in _LONG_UNITS and _GOES_ON.match(line, match.end()):
             unit = "?"
         # The number of a path, `/api/step/3`, and the first of a range have no name.
         is_other = line[max(0, start - 1) : start] == "/" or _RANGE.match(line, match.end())
-        name = () if is_other else tuple(_WORD.findall(_SEPARATOR.split(gap)[-1]))
+        text = "" if is_other else _SEPARATOR.split(gap)[-1]
         total = int(match["total"].strip(" /")) if match["total"] else 0
+        if total:
+            text = text.partition("/")[0]  # `step/max_steps: 12/100`
+        name = tuple(_WORD.findall(text))
         found.append(Number(name, match["text"], total, unit, bracket, start, end))
         before = behind
     return found, stamp

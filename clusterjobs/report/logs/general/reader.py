@@ -20,6 +20,7 @@ from clusterjobs.report.logs.general.names import (
     DIALECTS,
     OTHER,
     OWN,
+    PART,
     Dialect,
     Field,
     field_of,
@@ -42,6 +43,8 @@ _VAGUE = (("time",), ("seconds",))
 _BEHIND_HEAD = " :])/0123456789=-*"  # `[epoch=2][batch=10/200]:`, whose values are below it
 _MOST_EPOCHS = 1000  # that are remembered
 _MOST_LINES = 60  # that go on with one step
+_NO_VALUES = ("step", "rounded", "epoch", "length")
+_RATES = ("seconds", "samples_per_second", "tokens_per_second")
 _SPEEDS = ("seconds", "samples", "tokens", "elapsed")
 # Programs that print one of these beside a `time` mean that of a step.
 _BESIDE = ("data_seconds", "printed", "samples", "tokens")
@@ -105,13 +108,16 @@ class Found(NamedTuple):
     others: tuple[Place, ...]  # of a validation
     is_other: bool
     is_of_epoch: bool  # the step counts from the start of its epoch
+    is_rounded: bool  # the step is `1.2K`, so lines have to be counted
     is_timed: bool  # has a speed, or a time since the start
     is_clear: bool  # the same numbers mean the same in every line of this form
     plain: tuple[tuple[int, Quantity, float], ...] = ()  # of `values`, if each is number x scale
 
 
-def find(line: str, numbers: Sequence[Number], dialect: Dialect) -> Found:
-    """What a line in small letters says."""
+def find(
+    line: str, numbers: Sequence[Number], dialect: Dialect, above: tuple[str, ...] = ()
+) -> Found:
+    """What a line in small letters says. `above`: the name of the step that it may go on with."""
     # `25012/24123 tok/s` are two rates, of which neither is meant.
     fields = [
         None if one.total and one.unit else field_of(one.name, one.unit, dialect) for one in numbers
@@ -132,6 +138,7 @@ def find(line: str, numbers: Sequence[Number], dialect: Dialect) -> Found:
     if step < 0:
         epoch, step = _in_brackets(numbers, epoch, line)
         is_of_epoch = step >= 0 and epoch >= 0
+    counted = numbers[step].name if step >= 0 else above
     length_at = next((place for place, field in known if field.meaning == "length"), -1)
     other_steps = {
         numbers[place].text for _, place in steps if numbers[place].text != numbers[step].text
@@ -140,7 +147,9 @@ def find(line: str, numbers: Sequence[Number], dialect: Dialect) -> Found:
     best: dict[tuple[str, bool], Place] = {}
     has_bar = BAR in line
     for place, field in known:
-        if field.meaning in ("step", "epoch", "length") or place in (step, epoch):
+        if field.meaning in _NO_VALUES or place in (step, epoch):
+            continue
+        if field.is_inverse and counted and _is_of_others(numbers[place], counted):
             continue
         if other_steps and field.meaning == "seconds" and "iter" in numbers[place].name:
             continue  # of a micro batch, of which a step has several
@@ -151,6 +160,8 @@ def find(line: str, numbers: Sequence[Number], dialect: Dialect) -> Found:
         rank = field.rank, place < step
         if key not in ranks or rank < ranks[key]:
             ranks[key], best[key] = rank, Place(place, numbers[place].unit, field)
+        elif rank == ranks[key] and field.meaning == "loss" and PART <= field.rank < BY_UNIT:
+            best.pop(key, None)  # losses of several parts, and none of the whole
     is_of_step = _ETA.search(line) or any(name.startswith(_BESIDE) for name, _ in best)
     values = tuple(
         one if is_of_step or not _is_vague(numbers, one) else one.of_line()
@@ -166,9 +177,15 @@ def find(line: str, numbers: Sequence[Number], dialect: Dialect) -> Found:
         tuple(one for one in best.values() if one.field.is_other),
         step >= 0 and _OTHER_LINE.search(line, 0, numbers[step].start) is not None,
         is_of_epoch,
+        step < 0 and any(field.meaning == "rounded" for _, field in known),
         any(one.field.meaning.startswith(_SPEEDS) for one in values),
         is_clear=len(steps) < 2,
     )
+
+
+def _is_of_others(rate: Number, counted: tuple[str, ...]) -> bool:
+    """`65,536 steps/s` in iteration 12: of a simulation, of which an iteration has many steps."""
+    return "step" in (rate.unit or "".join(rate.name)) and "step" not in "".join(counted)
 
 
 def _is_vague(numbers: Sequence[Number], place: Place) -> bool:
@@ -228,7 +245,11 @@ class General:
         self._epochs: defaultdict[int | None, Epochs] = defaultdict(Epochs)
         self._epoch_above: dict[int | None, int] = {}
         self._above: dict[int | None, tuple[int, int]] = {}  # rank -> step, and lines since then
+        self._above_name: tuple[str, ...] = ()  # of the step above
         self._above_is_used = False
+        self._last = 0  # step
+        self._pair = 0, 0  # the last `12/100`
+        self._has_pairs = False  # of epoch and step
         self._lines: Counter[int | None] = Counter()  # of samples
         self._table: Table | None = None
         self._templates: Templates[Found] = Templates()
@@ -265,6 +286,7 @@ class General:
             values = values or _values(found.values, [text.decode() for text in texts])
         except ValueError:  # `1,024` or `0:01:20`
             values = _values(found.values, [text.decode() for text in texts])
+        self._last = number
         return Window(number, values, None, rank)
 
     def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:
@@ -276,9 +298,10 @@ class General:
         if self._dialect is OWN:
             self._dialect = next((one for one in DIALECTS if one.mark.search(line)), OWN)
         numbers, stamp = numbers_of(line)
-        found = find(line, numbers, self._dialect)
+        found = find(line, numbers, self._dialect, self._above_name)
         texts = [one.text for one in numbers]
-        if found.is_of_epoch and _OF_SAMPLES.search(line):
+        yield from self._learn_pairs(found, texts)
+        if found.is_rounded or (found.is_of_epoch and _OF_SAMPLES.search(line)):
             yield from self._counted(_values(found.values, texts), rank)
             return
         if found.step < 0:
@@ -286,7 +309,7 @@ class General:
                 self._epoch_above[rank] = int(texts[found.epoch].replace(",", ""))
             yield from self._goes_on(line, found, texts, rank)
             return
-        number = self._step_of(found, texts, rank)
+        number = self._last = self._step_of(found, texts, rank)
         if "loss" in (validation := _values(found.others, texts)):
             yield Event("validation", number, validation["loss"])
         if found.is_other:
@@ -297,7 +320,7 @@ class General:
             values.pop("line_seconds", None)  # how long the validation took
         is_step = found.is_timed or "loss" in values or "line_seconds" in values
         if is_step or not line[numbers[-1].end :].strip(_BEHIND_HEAD):
-            self._above[rank] = number, 0
+            self._above[rank], self._above_name = (number, 0), numbers[found.step].name
         else:
             self._above.pop(rank, None)
         if not is_step:
@@ -305,6 +328,8 @@ class General:
         if not found.is_timed and (time := stamp_of(line)) is not None:
             values["time"] = time
         yield Window(number, values, None, rank)
+        if self._has_pairs:
+            return
         length = found.length or _whole(texts[found.length_at] if found.length_at >= 0 else "")
         if length > 0 and length != self._length and found.epoch < 0:
             self._length = length
@@ -321,18 +346,29 @@ class General:
             self._templates.learn(line, spans, stamp, found)
 
     def _counted(self, values: dict[Quantity, float], rank: int | None) -> Iterable[Window | Event]:
-        """A line that counts samples, of which a step has an unknown number."""
+        """A line that counts samples, of which a step has an unknown number, or rounds its step."""
         values.pop("elapsed", None)
-        if not values:
+        if not values.keys() & {"loss", *_RATES}:
             return
         if not self._lines:
             yield Event("lines")
-        self._lines[rank] += 1
+        self._lines[rank] = 1 + max(self._lines[rank], self._last)
         yield Window(self._lines[rank], values, None, rank)
+
+    def _learn_pairs(self, found: Found, texts: Sequence[str]) -> Iterable[Event]:
+        """`batch 0/100`, then `batch 0/200`: the first number is the epoch, the second the step."""
+        if found.length and found.epoch < 0 and not self._has_pairs:
+            before, self._pair = self._pair, (_whole(texts[found.step]), found.length)
+            if self._pair[0] == before[0] and 0 < before[1] < found.length:
+                self._has_pairs = True
+                self._templates = Templates()
+                yield Event("length")
 
     def _step_of(self, found: Found, texts: Sequence[str], rank: int | None) -> int:
         """The step since the start of the training."""
         number = _whole(texts[found.step]) + self._dialect.from_zero
+        if self._has_pairs and found.length:
+            return self._epochs[rank].step(number, found.length, 0)
         epoch = _whole(texts[found.epoch]) if found.epoch >= 0 else self._epoch_above.get(rank)
         if epoch is None:
             return number
