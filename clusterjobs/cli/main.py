@@ -204,6 +204,8 @@ def _reason(error: OSError) -> str | None:
     """What the system refused about a file or a disk: no fault of ours. None for other errors."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
         return f"cannot write: {error.strerror}"
+    if isinstance(error, FileNotFoundError) and error.filename is None:  # of os.getcwd
+        return "the folder that you are in is gone: cd to another one"
     if error.filename is None or error.strerror is None:
         return None
     from clusterjobs.console import printable

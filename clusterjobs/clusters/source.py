@@ -5,9 +5,11 @@ Only `runs/` and the commands use sources, through this protocol.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import pathlib
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -112,8 +114,8 @@ class ClusterSource(Protocol):
         """The files for a job that needs these links. Raises InputError if that is impossible."""
 
 
-# ------------------------------------------------------------------ descriptions
-# Detects, by its text, whether a file is a description of a Slurm cluster.
+# ------------------------------------------------------------------ kinds of files
+# Detects, by its text, whether a file is a description of a Slurm cluster, or a file of Slurm.
 
 
 _KIND = re.compile(r"""^(?:\{[ \t]*)?["']?(kind)["']?[ \t]*:[ \t]*["']?slurm\b""", re.MULTILINE)
@@ -133,6 +135,22 @@ def is_description(text: str) -> bool:
         return True
     sections = _SECTION.search(text) or _ANY_KIND.search(text.removeprefix("\ufeff"))
     return bool(sections) and not _OTHER.search(text)
+
+
+_OF_SLURM = re.compile(
+    r"^((?:NodeName|PartitionName|ClusterName|SlurmctldHost)[ \t]*=.*|Configuration data as of.*)$",
+    re.MULTILINE | re.IGNORECASE,
+)
+_MOST = 1 << 16  # characters of a file that are searched
+
+
+def find_slurm_lines(text: str) -> re.Match[str] | None:
+    """The first line of a slurm.conf, or of what scontrol shows; it is group 1."""
+    return _OF_SLURM.search(text[:_MOST])
+
+
+# What to do with a file of Slurm.
+IMPORT_HINT = "clusterjobs clusters import --from-files {} > mycluster.yaml"
 
 
 # ------------------------------------------------------------------ find
@@ -160,6 +178,7 @@ def find_cluster(
         return site[name_or_path]
     if name_or_path in names:
         return resources.cluster_configs_dir() / f"{name_or_path}.yaml"
+    _refuse_slurm(relative_to / name_or_path, name_or_path, where)
     raise one_problem(
         f"there is no cluster config {name_or_path!r}",
         where,
@@ -202,9 +221,22 @@ def _existing(
     if is_file and path.suffix in ENDINGS:
         return path
     if is_file:
+        _refuse_slurm(path, written, where)
         what = f"{written} does not end in .yaml or .yml"
         hint = "is it a cluster's config? rename it to NAME.yaml"
     else:
         what = f"there is no file {written}"
         hint = f"looked at {path}; or write a name: {', '.join(names)}"
     raise one_problem(what, where, "cluster", hint=hint)
+
+
+def _refuse_slurm(path: pathlib.Path, written: str, where: Location | None) -> None:
+    text = ""
+    with contextlib.suppress(OSError, ValueError):  # there is no such file, or there can be none
+        if path.is_file():
+            with path.open(encoding="utf-8", errors="replace") as file:
+                text = file.read(_MOST)
+    if find_slurm_lines(text):
+        what = f"{written} is a file of Slurm, not a cluster's config"
+        hint = f"{IMPORT_HINT.format(shlex.quote(str(path)))}, and cluster: ./mycluster.yaml"
+        raise one_problem(what, where, "cluster", hint=hint)

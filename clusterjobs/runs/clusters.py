@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pathlib
 import re
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clusterjobs.clusters.facts import ClusterFacts
@@ -16,15 +17,17 @@ from clusterjobs.clusters.parallelcluster.facts import cluster_facts
 from clusterjobs.clusters.parallelcluster.site_values import substitute, unresolved_problems
 from clusterjobs.clusters.parallelcluster.source import ConfigSource, read_cluster
 from clusterjobs.clusters.source import (
+    IMPORT_HINT,
     ClusterSource,
     cluster_names,
     find_cluster,
     find_kind,
+    find_slurm_lines,
     is_description,
     is_path,
     short_name,
 )
-from clusterjobs.errors import InputError, Location, Problem, in_order, one_problem
+from clusterjobs.errors import InputError, Problem, in_order, one_problem
 from clusterjobs.sites.folders import (
     STDIN,
     cluster_files,
@@ -32,12 +35,13 @@ from clusterjobs.sites.folders import (
     load_site,
     read_sites,
     read_text,
+    shown_name,
     shown_path,
     site_clusters,
     site_files,
 )
 from clusterjobs.yaml.document import Document, Path, dotted
-from clusterjobs.yaml.syntax import line_of
+from clusterjobs.yaml.syntax import location_at
 
 if TYPE_CHECKING:
     from clusterjobs.clusters.described.description import Description
@@ -181,19 +185,44 @@ _KEYS_OF_A_SPEC = re.compile(r"(?m)^(name|cluster|framework|nodes|launcher|scrip
 _KEYS_OF_A_CONFIG = re.compile(r"(?m)^[ \t]*(Scheduling|HeadNode|SlurmQueues|Image|Region)[ \t]*:")
 
 
-def refuse_config(text: str, file: str) -> None:
-    """Raise InputError if a file that should be a spec is the file of a cluster."""
-    what, found = "a description of a Slurm cluster, not a spec", find_kind(text)
-    if found is None:
-        what, found = "a ParallelCluster config, not a spec", _KEYS_OF_A_CONFIG.search(text)
-        if found is None or _KEYS_OF_A_SPEC.search(text):
-            return
-    line = text.count("\n", 0, found.start(1))
-    column = found.start(1) - text.rfind("\n", 0, found.start(1))
-    where = Location(file, line + 1, column, line_of(text, line), len(found[1]))
-    name = short_name(file)
-    hint = f"name it in a spec, `cluster: {name}`, or see clusterjobs clusters show {name}"
-    raise one_problem(what, where, hint=hint)
+_DIRECTIVE = re.compile(r"(?m)^#SBATCH.*$")
+_SHEBANG = re.compile(r"#!.*sh\b.*")
+_PYTHON = re.compile(r"(?m)^(?:import|from) [A-Za-z_].*$")
+
+
+def refuse_other_files(text: str, file: str, wanted: str = "a spec") -> None:
+    """Raise InputError if the file is of another kind that clusterjobs knows."""
+    for kind, (find, hint) in _KINDS.items():
+        if found := find(text):
+            if kind == wanted:
+                return
+            group = 1 if found.re.groups else 0
+            where = location_at(text, file, found.start(group), len(found[group]))
+            name = "-" if file == shown_name(STDIN) else shlex.quote(short_name(file))
+            raise one_problem(f"{kind}, not {wanted}", where, hint=hint.format(name))
+
+
+def _find_script(text: str) -> re.Match[str] | None:
+    directive = _DIRECTIVE.search(text)
+    if directive and (text.startswith("#!") or not _KEYS_OF_A_SPEC.search(text)):
+        return directive
+    return _SHEBANG.match(text)
+
+
+def _find_config(text: str) -> re.Match[str] | None:
+    return None if _KEYS_OF_A_SPEC.search(text) else _KEYS_OF_A_CONFIG.search(text)
+
+
+_CLUSTER_HINT = "name it in a spec, `cluster: {0}`, or see clusterjobs clusters show {0}"
+# The first that fits, and what can be done with it.
+_KINDS: dict[str, tuple[Callable[[str], re.Match[str] | None], str]] = {
+    "an sbatch script": (_find_script, "clusterjobs import {} writes a spec from it"),
+    "a Python program": (_PYTHON.search, "clusterjobs init --script {} writes a spec for it"),
+    "a file of Slurm": (find_slurm_lines, IMPORT_HINT),
+    "a description of a Slurm cluster": (find_kind, _CLUSTER_HINT),
+    "a ParallelCluster config": (_find_config, _CLUSTER_HINT),
+    "a spec": (_KEYS_OF_A_SPEC.search, "clusterjobs render {} makes its script"),
+}
 
 
 def is_spec(text: str) -> bool:

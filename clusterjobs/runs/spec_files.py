@@ -19,7 +19,7 @@ from clusterjobs.errors import InputError, Location, one_problem
 from clusterjobs.frameworks import option_models
 from clusterjobs.launchers import LAUNCHERS
 from clusterjobs.plugins import on_this_machine
-from clusterjobs.runs.clusters import cluster_source, refuse_config
+from clusterjobs.runs.clusters import cluster_source, refuse_other_files
 from clusterjobs.sections.order import config_files
 from clusterjobs.sections.placement.nodes import default_queue
 from clusterjobs.sites.folders import (
@@ -70,7 +70,7 @@ class SpecFiles:
         """
         self.spec = spec
         self.text = read_text(spec)
-        refuse_config(self.text, shown_name(spec))
+        refuse_other_files(self.text, shown_name(spec))
         self.site = site if site is not None else find_site_folders()
         self.identity = os.path.realpath(spec)
         self._needed = needed or NeededFiles()
@@ -176,8 +176,8 @@ def _read_base(name: str, file: str, where: Location) -> BaseFile:
     try:
         _refuse_pipe(path)
         text = read_text(path)
-        refuse_config(text, str(path))
-        _refuse_other_files(text, path)
+        refuse_other_files(text, str(path))
+        _refuse_strange_files(text, path)
     except InputError as error:
         problem = error.problems[0]
         if problem.where and problem.where.source:
@@ -187,7 +187,7 @@ def _read_base(name: str, file: str, where: Location) -> BaseFile:
     return BaseFile(str(path), text, os.path.realpath(path))
 
 
-def _refuse_other_files(text: str, path: pathlib.Path) -> None:
+def _refuse_strange_files(text: str, path: pathlib.Path) -> None:
     """Refuse what is no part of a spec, and show none of its lines: it may be a private file.
 
     `impact` and services read the specs of others, which may name any file.

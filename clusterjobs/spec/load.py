@@ -6,7 +6,6 @@ then the models validate. Positions are kept, so that later problems can be show
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,11 +13,9 @@ from clusterjobs.diagnostics import Locator
 from clusterjobs.errors import (
     Found,
     InputError,
-    Location,
     Problem,
     in_order,
     of_points,
-    one_problem,
 )
 from clusterjobs.spec.defaults import (
     Layered,
@@ -88,9 +85,6 @@ def _kept(value: Any, path: Path, wrong: set[str], found: set[str]) -> Any:
         else:
             kept[step] = _kept(item, (*path, step), wrong, found)
     return kept if isinstance(value, dict) else list(kept.values())
-
-
-_DIRECTIVE = re.compile(r"(?m)^#SBATCH.*$")
 
 
 class Below(NamedTuple):
@@ -186,10 +180,6 @@ def _read(
     text: str, file: str, option_models: OptionModels, settings: Sequence[str], below: Below
 ) -> _Read:
     """Merge the texts. Raises InputError."""
-    if text.startswith("#!") and (directive := _DIRECTIVE.search(text)):
-        where = Location(file, text.count("\n", 0, directive.start()) + 1, 1, directive.group())
-        hint = f"clusterjobs import {file} writes a spec from it"
-        raise one_problem("this is an sbatch script, not a spec", where, hint=hint)
     document = yaml_document.load(text, file)
     own = spec_layer(document, "spec")
     specs = [*load_bases(document, below.identity, below.read_base), own]

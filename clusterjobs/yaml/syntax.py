@@ -173,6 +173,13 @@ def line_of(text: str, number: int) -> str:
     return lines[number].rstrip("\r") if number < len(lines) else ""
 
 
+def location_at(text: str, file: str, index: int, width: int) -> Location:
+    """The place of a character of the text, and of those that follow it."""
+    line = text.count("\n", 0, index)
+    column = index - text.rfind("\n", 0, index)
+    return Location(file, line + 1, column, line_of(text, line), width)
+
+
 def syntax_problem(error: yaml.YAMLError, text: str, file: str) -> Problem:
     """The problem of PyYAML's error, with a hint at the usual cause."""
     mark = getattr(error, "problem_mark", None)

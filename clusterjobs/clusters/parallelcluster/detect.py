@@ -11,8 +11,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from clusterjobs.errors import InputError, Location, Problem, one_problem
+from clusterjobs.clusters.source import IMPORT_HINT, find_slurm_lines
+from clusterjobs.errors import InputError, Problem, one_problem
 from clusterjobs.yaml.document import Document, Path, load
+from clusterjobs.yaml.syntax import location_at
 
 # ------------------------------------------------------------------ coerce
 # Reads single values of any config; a value that cannot be read is unknown (None).
@@ -160,8 +162,13 @@ def load_config(source: str, file: str) -> Document:
     Raises InputError, also for an unquoted `{{ site.x }}`, which must be quoted.
     """
     if found := _VERSION_2.search(source):
-        where = _location(source, file, found.start(), found.end() - found.start())
+        where = location_at(source, file, found.start(), found.end() - found.start())
         raise one_problem("a ParallelCluster 2 config", where, hint=_VERSION_2_HINT)
+    if found := find_slurm_lines(source):
+        where = location_at(source, file, found.start(), len(found[0]))
+        raise one_problem(
+            "a file of Slurm, not a cluster's config", where, hint=IMPORT_HINT.format(file)
+        )
     try:
         return load(source, file, rules="1.1")
     except InputError as error:
@@ -169,7 +176,7 @@ def load_config(source: str, file: str) -> Document:
         problems = [
             Problem(
                 "YAML takes {{ }} without quotes for a mapping",
-                _location(source, file, index, len(value)),
+                location_at(source, file, index, len(value)),
                 hint=f'quote it: "{value}"',
             )
             for index, value in bare_references(source)
@@ -263,12 +270,6 @@ def _text_of_a_config(value: Any, path: Path) -> Path | None:
     children = value.items() if isinstance(value, dict) else enumerate(items(value))
     searched = (_text_of_a_config(child, (*path, step)) for step, child in children)
     return next((found for found in searched if found is not None), None)
-
-
-def _location(source: str, file: str, index: int, width: int) -> Location:
-    start = source.rfind("\n", 0, index) + 1
-    line = source[start:].split("\n", 1)[0].rstrip("\r")
-    return Location(file, source.count("\n", 0, index) + 1, index - start + 1, line, width)
 
 
 # ------------------------------------------------------------------ placeholders

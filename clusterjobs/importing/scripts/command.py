@@ -13,8 +13,9 @@ from clusterjobs.console import completed_by, print_json, problem_data, show_pro
 from clusterjobs.errors import counted, one_problem
 from clusterjobs.importing.scripts.proof import Proof, prove
 from clusterjobs.importing.scripts.spec import Imported, import_script
+from clusterjobs.runs.clusters import refuse_other_files
 from clusterjobs.runs.write import write_text
-from clusterjobs.sites.folders import read_text
+from clusterjobs.sites.folders import read_text, shown_name
 
 _MOST_FILES = 200
 _EXAMPLES = """\b
@@ -83,6 +84,7 @@ def _import(script: str, cluster: str | None, written_to: str) -> tuple[Imported
     text = sys.stdin.read() if script == "-" else read_text(path)
     if "\0" in text:
         raise one_problem(f"{script} is no script: it has NUL bytes")
+    refuse_other_files(text, shown_name(path), wanted="an sbatch script")
     name = "job" if script == "-" else re.sub(r"[^\w.-]", "-", path.stem)
     imported = import_script(text, _beside(folder, path), cluster or "CLUSTER", name)
     return imported, prove(imported, folder, cluster, written_to)

@@ -697,3 +697,23 @@ def test_a_variable_with_a_default_beside_other_text_is_named(
         "B is not in sbatch's environment: line 8 has its default",
         "C is not in sbatch's environment: line 9 has its default",
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "hint"),
+    [
+        ("name: a\nnodes: 2\n", "a spec", "clusterjobs render FILE makes its script"),
+        ("import torch\n", "a Python program", "clusterjobs init --script FILE"),
+        ("NodeName=n1 CPUs=4\n", "a file of Slurm", "clusters import --from-files FILE"),
+        ("kind: slurm\n", "a description of a Slurm cluster", "clusterjobs clusters show FILE"),
+    ],
+)
+def test_another_kind_of_file_is_named_with_its_command(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], text: str, kind: str, hint: str
+) -> None:
+    (tmp_path / "file").write_text(text)
+    assert run(["import", str(tmp_path / "file"), "-o", str(tmp_path / "out.yaml")]) == 1
+    err = capsys.readouterr().err
+    assert f"{kind}, not an sbatch script" in err
+    assert hint.replace("FILE", str(tmp_path / "file")) in err
+    assert not (tmp_path / "out.yaml").exists()
