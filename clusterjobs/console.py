@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import os
@@ -233,13 +234,19 @@ specs_argument = click.argument(
     metavar="SPEC...",
     type=click.Path(readable=False, path_type=pathlib.Path),
 )
-set_option = click.option(
+_set_option = functools.partial(
+    click.option,
     "--set",
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
     shell_complete=completed_by("completed_settings"),
+)
+set_option = _set_option(
     help="Change a value of the spec for this run: --set nodes=4 --set args.lr=3e-4.",
+)
+submitted_set_option = _set_option(
+    help="A value that the jobs were submitted with. It matters if it changes logs or sweep.",
 )
 user_option = click.option(
     "--user", metavar="NAME", help="Suppose this user for the site's policies, not the caller."

@@ -7,7 +7,13 @@ from typing import Any
 
 import click
 
-from clusterjobs.console import completed_by, print_json, printable, problem_data
+from clusterjobs.console import (
+    completed_by,
+    print_json,
+    printable,
+    problem_data,
+    submitted_set_option,
+)
 from clusterjobs.errors import InputError, Problem, one_problem
 from clusterjobs.runs.jobs.cancellation import cancel_recorded
 from clusterjobs.runs.jobs.choose import Chosen, choose
@@ -33,8 +39,9 @@ The last is a task of an array; the array's own id ends all its tasks.
     metavar="[SPEC [POINT...]|JOB_ID]...",
     shell_complete=completed_by("completed_jobs"),
 )
+@submitted_set_option
 @click.option("--json", "as_json", is_flag=True, help="Print the result for each job as JSON.")
-def cancel(what: tuple[str, ...], as_json: bool) -> None:
+def cancel(what: tuple[str, ...], settings: tuple[str, ...], as_json: bool) -> None:
     """Cancel jobs. The ranks have Slurm's KillWait seconds to save; no job is requeued.
 
     SPEC: all of your pending and running jobs of the spec; if points or ids follow, only these.
@@ -45,7 +52,7 @@ def cancel(what: tuple[str, ...], as_json: bool) -> None:
     known = known_jobs()
     if known is None:
         raise one_problem("there is no scancel here", hint="run it on the cluster's head node")
-    choice = choose(what, known)
+    choice = choose(what, known, settings)
     refused = cancel_recorded(
         {one.job_id: one.live for one in choice.jobs if one.live}, choice.folders
     )

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import click
 
-from clusterjobs.console import completed_by, print_json, printable
+from clusterjobs.console import completed_by, print_json, printable, submitted_set_option
 from clusterjobs.errors import InputError, did_you_mean, one_problem
 from clusterjobs.runs.answers import LogsAnswer
 from clusterjobs.runs.follow.one_job import (
@@ -47,6 +47,7 @@ _LINES_OF_JSON = 1000
     metavar="[POINT|JOB_ID]",
     shell_complete=completed_by("completed_jobs"),
 )
+@submitted_set_option
 @click.option(
     "--rank",
     type=click.IntRange(min=0),
@@ -67,6 +68,7 @@ _LINES_OF_JSON = 1000
 def logs(
     spec: pathlib.Path,
     which: str | None,
+    settings: tuple[str, ...],
     rank: int | None,
     role: str | None,
     tail: int | None,
@@ -86,7 +88,7 @@ def logs(
     if as_json and tail is None:
         tail = _LINES_OF_JSON
     try:
-        chosen = chosen_log(spec, which)
+        chosen = chosen_log(spec, which, settings)
     except NoPointError as error:
         click.echo(error.table, err=True)
         raise

@@ -7,7 +7,13 @@ import re
 
 import click
 
-from clusterjobs.console import completed_by, print_json, printable, show_problems
+from clusterjobs.console import (
+    completed_by,
+    print_json,
+    printable,
+    show_problems,
+    submitted_set_option,
+)
 from clusterjobs.errors import InputError, one_problem
 from clusterjobs.runs.status.report import Report, Wanted, make_report, metric_pattern
 from clusterjobs.runs.status.report import watch as redraw
@@ -31,6 +37,7 @@ _JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,18})?")
     metavar="[TARGET]...",
     shell_complete=completed_by("completed_jobs"),
 )
+@submitted_set_option
 @click.option("--points", is_flag=True, help="Show a table of the points of each sweep.")
 @click.option(
     "--metric",
@@ -52,6 +59,7 @@ _JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,18})?")
 )
 def status(
     targets: tuple[str, ...],
+    settings: tuple[str, ...],
     points: bool,
     metric: str | None,
     watch: float | None,
@@ -67,11 +75,14 @@ def status(
         raise click.UsageError("--watch redraws for people: write --json without it")
     if metric is not None:
         points = True
+    if settings and not any(pathlib.Path(one).is_file() for one in targets):
+        raise click.UsageError("--set changes a spec, and none is named")
     wanted = Wanted(
         tuple(pathlib.Path(one) for one in targets if not _JOB_ID.fullmatch(one)),
         tuple(one for one in targets if _JOB_ID.fullmatch(one)),
         points,
         _pattern(metric),
+        settings,
     )
     if watch:
         redraw(lambda: _answered(wanted), watch)

@@ -55,12 +55,18 @@ def test_a_file_of_the_users_never_stands_in_for_a_name(tmp_path: pathlib.Path) 
         ("none.yaml", "there is no file none.yaml", "or write a name: gcp-a2"),
         ("./notes.txt", "./notes.txt does not end in .yaml or .yml", "is it a cluster's config?"),
         ("./folder.yaml", "there is no file ./folder.yaml", "looked at"),
+        (
+            "nodes.txt",
+            "nodes.txt is a file of Slurm, not a cluster's config",
+            "import --from-files",
+        ),
     ],
 )
 def test_what_is_not_there_is_a_problem(
     tmp_path: pathlib.Path, written: str, what: str, hint: str
 ) -> None:
     (tmp_path / "notes.txt").touch()
+    (tmp_path / "nodes.txt").write_text("NodeName=n1 Arch=x86_64 CoresPerSocket=4\n")
     (tmp_path / "folder.yaml").mkdir()
     with pytest.raises(InputError) as caught:
         find_cluster(written, tmp_path, WHERE)

@@ -276,3 +276,14 @@ def test_a_file_that_the_system_refuses_is_no_failure_of_ours(
     outcome = clusterjobs(*command, target)
     assert outcome.code == 1, outcome.err
     assert target[:20] in outcome.err or "spec.yaml: File exists" in outcome.err
+
+
+def test_a_working_folder_that_is_gone_is_named(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    for words in (["plan", "exp.yaml"], ["status", "exp.yaml"], ["clusters", "list"]):
+        assert main.run(words) == 1
+        assert "the folder that you are in is gone: cd to another one" in capsys.readouterr().err

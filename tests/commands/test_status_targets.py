@@ -132,6 +132,29 @@ def test_a_task_is_found_by_the_id_that_it_had_before_its_start(
     assert job_ids(clusterjobs("status", "specs", "4_1", "--json")) == ["6"]
 
 
+def test_settings_of_submit_find_jobs_in_another_folder_of_logs(
+    clusterjobs: Callable[..., Any], specs: pathlib.Path, slurm: pathlib.Path
+) -> None:
+    (specs / "logs").rename(specs / "elsewhere")
+    setting = ["--set", f"logs={specs / 'elsewhere'}"]
+    assert clusterjobs("status", "specs/a.yaml").code == 1
+    assert job_ids(clusterjobs("status", "specs/a.yaml", *setting, "--json")) == ["5"]
+    assert clusterjobs("logs", "specs/a.yaml").code == 1
+    assert "Traceback" in clusterjobs("logs", "specs/a.yaml", *setting).out
+    write_squeue(slurm, row("5", "RUNNING", name="a"))
+    cancelled = clusterjobs("cancel", "specs/a.yaml", "7", *setting)
+    assert "its jobs: 5" in cancelled.err
+
+
+@pytest.mark.parametrize("words", [("status",), ("status", "5"), ("cancel", "5")])
+def test_settings_without_a_spec_are_refused(
+    clusterjobs: Callable[..., Any], specs: pathlib.Path, words: tuple[str, ...]
+) -> None:
+    done = clusterjobs(*words, "--set", "logs=/elsewhere")
+    assert done.code
+    assert "--set changes a spec, and none is named" in done.err
+
+
 def test_json_of_nothing_is_json(clusterjobs: Callable[..., Any], specs: pathlib.Path) -> None:
     nothing = {"slurm": True, "slurm_problem": "", "jobs": [], "sweeps": [], "problems": []}
     done = clusterjobs("status", "--json")

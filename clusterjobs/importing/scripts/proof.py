@@ -23,7 +23,8 @@ _IS_UNKNOWN = re.compile(rf"\$\{{?{UNKNOWN}")
 
 
 class Proof(NamedTuple):
-    """What the spec launches. `text`: the spec; `derived`: keys that every job sets itself -> why.
+    """What the spec launches. `text`: the spec; `derived`: keys that every job sets itself, and
+    directives that need no key -> why.
 
     `missing`: what was not carried over.
     `problems`: why it does not render; then nothing was compared. `differences`: in the words.
@@ -54,6 +55,7 @@ def prove(imported: Imported, folder: pathlib.Path, cluster: str | None, written
     for _ in range(_ROUNDS):
         text = imported.text(left_out)
         derived = {path: why for path, why in left_out.items() if _is_derived(path, why)}
+        not_needed = {**imported.derived, **derived}
         missing = tuple(imported.missing_without(left_out, derived))
         try:
             plan = _plan(text, imported, folder, cluster)
@@ -69,11 +71,11 @@ def prove(imported: Imported, folder: pathlib.Path, cluster: str | None, written
                     for one in error.problems
                     if not one.warning
                 )
-                return Proof(text, derived, problems, (), 0, 0, missing)
+                return Proof(text, not_needed, problems, (), 0, 0, missing)
             left_out |= refused
         else:
             differences, words, variables = _compared(imported, left_out, plan)
-            return Proof(text, derived, (), tuple(differences), words, variables, missing)
+            return Proof(text, not_needed, (), tuple(differences), words, variables, missing)
     raise AssertionError("each round leaves out at least one key")
 
 

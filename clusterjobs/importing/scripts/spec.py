@@ -32,20 +32,14 @@ from clusterjobs.slurm.options import is_slurm_time
 from clusterjobs.spec.keys.environment import LIMITS
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
+_KEYS_OF_DIRECTIVES = names_in(
+    "nodes ntasks ntasks-per-node gpus-per-node gpus gres gpus-per-task job-name time partition array"
+)
 _DERIVED_DIRECTIVES = {
-    "nodes": "nodes",
-    "ntasks": "derived from nodes and ranks",
-    "ntasks-per-node": "derived from the launcher",
-    "gpus-per-node": "gpus_per_node",
-    "gpus": "gpus_per_node",
-    "gres": "gpus_per_node",
-    "gpus-per-task": "gpus_per_node",
-    "job-name": "name",
-    "time": "time_limit",
-    "partition": "queue",
+    "cpus-per-task": "it follows from the CPUs of a node and its tasks",
     "output": "the log is job.log in the job's folder",
-    "error": "the log is job.log in the job's folder",
-    "open-mode": "every job has it",
+    "error": "the errors are in job.log, too",
+    "open-mode": "a job that starts again goes on in the same log",
     "exclusive": "whole nodes are the default",
 }
 _DERIVED_SRUN = names_in(
@@ -63,7 +57,7 @@ _TRAP = re.compile(
 )
 _PRINTS = names_in(
     "nvidia-smi hostname scontrol ip which lscpu ibstat fi_info squeue sinfo printenv "
-    "uname nvcc ldd clear getent dig"
+    "uname nvcc ldd clear getent dig date whoami id nproc free df uptime basename dirname realpath"
 )
 _ULIMIT = re.compile(r"ulimit (?:-[SH] )?-[SH]?([a-z]) (unlimited|[0-9]{1,12})")
 _SETS_UP = ("module", "ml", "conda", "mamba", "micromamba")
@@ -90,8 +84,9 @@ class Imported(NamedTuple):
 
     `variables` has marks, too. `unknown_variables`: those whose value is not known; nothing is
     missing if the job sets them itself. `second`: the same script, run with other marks.
-    `missing`: what was not carried over. `assumed`: what the script does not say. `submitted`: the
-    script that this one gives to sbatch, instead of a launch of its own.
+    `missing`: what was not carried over. `derived`: directives that need no key, and why.
+    `assumed`: what the script does not say. `submitted`: the script that this one gives to sbatch,
+    instead of a launch of its own.
     """
 
     entries: tuple[Entry, ...]
@@ -103,6 +98,7 @@ class Imported(NamedTuple):
     unknown_variables: Mapping[str, tuple[Line, ...]]
     marks: Marks
     script: str
+    derived: Mapping[str, str] = {}
     second: Imported | None = None
     submitted: str = ""
 
@@ -110,7 +106,7 @@ class Imported(NamedTuple):
         self, left_out: Mapping[str, str], derived: Mapping[str, str]
     ) -> list[Line]:
         """What was not carried over, if keys are left out; the job sets those of `derived`."""
-        found = [*self.missing]
+        found = [one for one in self.missing if one.what not in derived]
         for name, lines in self.unknown_variables.items():
             found += lines if f"env.{name}" not in left_out else ()
         for path, why in left_out.items():
@@ -215,6 +211,7 @@ class _Import:
         self._missing: list[Line] = []
         self._assumed: list[str] = []
         self._unknown_variables: dict[str, tuple[Line, ...]] = {}
+        self._derived: dict[str, str] = {}
         self._words: tuple[str, ...] = ()  # if they are more than what the ranks run
 
     def all(self) -> Imported:
@@ -273,6 +270,7 @@ class _Import:
             self._unknown_variables,
             self._marks,
             self._text,
+            self._derived,
         )
 
     def _submitted(self, recorded: Recorded) -> str:
@@ -295,6 +293,9 @@ class _Import:
 
     def _add(self, key: str, value: str, comment: str = "") -> None:
         self._entries.append(Entry(key, value, comment))
+
+    def _keys(self) -> set[str]:
+        return {one.key for one in self._entries}
 
     def _node_number(self, launch: Launch) -> None:
         """The number of a node in the batch script, where it is 0 for all ranks."""
@@ -704,15 +705,16 @@ class _Import:
             what, why = "SLURM_ARRAY_TASK_ID", "sbatch --array sets it: write a sweep"
             self._missing.append(Line(line, what, why))
         for one in self._directives:
+            key = {"cpus-per-task": "cpus_per_task", "output": "logs"}.get(one.name)
             if not is_read(one):
                 what, why = f"--{one.name}={one.value}", "no value of this option"
                 self._missing.append(Line(one.line, what, why))
-        further = [one for one in self._directives if one.name not in _DERIVED_DIRECTIVES]
-        further = [one for one in further if one.name != "cpus-per-task"]
-        if any(one.name == "array" for one in further):
-            line = next(one.line for one in further if one.name == "array")
-            self._missing.append(Line(line, "--array", "write a sweep: docs/sweeps.md"))
-        kept = [one for one in further if one.name != "array"]
+            elif one.name == "array":
+                self._missing.append(Line(one.line, "--array", "write a sweep: docs/sweeps.md"))
+            elif one.name in _DERIVED_DIRECTIVES and key not in self._keys():
+                self._derived[f"line {one.line}: --{one.name}"] = _DERIVED_DIRECTIVES[one.name]
+        known = {*_KEYS_OF_DIRECTIVES, *_DERIVED_DIRECTIVES}
+        kept = [one for one in self._directives if one.name not in known]
         if kept:
             lines = [f"  {one.name}: {_value(one.value) if one.value else 'true'}" for one in kept]
             self._add("sbatch", "\n" + "\n".join(dict.fromkeys(lines)))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from clusterjobs.console import printable, say_on_stderr, table
 from clusterjobs.errors import InputError, Problem, nearest, one_problem
 from clusterjobs.runs.find_specs import specs_named, specs_of
-from clusterjobs.runs.jobs.find import logs_folder, spec_jobs
+from clusterjobs.runs.jobs.find import SpecJobs, logs_folder, spec_jobs
 from clusterjobs.runs.jobs.folders import digest_of, point_folders, point_jobs
 from clusterjobs.runs.jobs.states import (
     MISSING,
@@ -153,15 +153,19 @@ class Choice(NamedTuple):
     folders: list[pathlib.Path]
 
 
-def choose(arguments: Sequence[str], known: Sequence[Queued]) -> Choice:
-    """The jobs that the arguments select. `known`: all jobs that Slurm knows.
+def choose(
+    arguments: Sequence[str], known: Sequence[Queued], settings: Sequence[str] = ()
+) -> Choice:
+    """The jobs that the arguments select. `known`: all jobs that Slurm knows. `settings`: of specs.
 
     A problem with one argument does not affect the others.
     """
+    if settings and not any(map(_is_file, arguments)):
+        raise one_problem("--set changes a spec, and none is named", hint=_HINT)
     choice = Choice([], [], [], [])
     for words in _groups(arguments):
         try:
-            _add(choice, words, known)
+            _add(choice, words, known, settings)
         except InputError as error:
             choice.problems.extend(error.problems)
     jobs = {one.job_id or one.points: one for one in choice.jobs}
@@ -191,16 +195,24 @@ def _is_file(word: str) -> bool:
     )
 
 
-def _add(choice: Choice, words: Sequence[str], known: Sequence[Queued]) -> None:
+def _add(
+    choice: Choice, words: Sequence[str], known: Sequence[Queued], settings: Sequence[str]
+) -> None:
     first, *rest = words
     if not _is_file(first):
         if not _JOB_ID.fullmatch(first):
             raise one_problem(f"{first!r} is neither a job id nor a file", hint=_HINT)
         choice.jobs.append(_with_id(first, known))
         return
-    loaded, sweep = sweep_jobs(pathlib.Path(first))
+    loaded, sweep = sweep_jobs(pathlib.Path(first), settings)
     choice.folders.append(sweep.folder if sweep else logs_folder(loaded.spec.logs.path))
-    chosen = [*(_of_sweep(sweep, rest, known) if sweep else _of_spec(first, rest, known))]
+    chosen = [
+        *(
+            _of_sweep(sweep, rest, known)
+            if sweep
+            else _of_spec(first, spec_jobs(pathlib.Path(first), known, settings), rest, known)
+        )
+    ]
     choice.jobs.extend(chosen)
     if not rest and not chosen:
         choice.idle.append(first)
@@ -216,9 +228,10 @@ def _with_id(job_id: str, known: Sequence[Queued]) -> Chosen:
     return Chosen(one.shown_id, (one,)) if one else Chosen(job_id, tuple(tasks))
 
 
-def _of_spec(spec: str, job_ids: Sequence[str], known: Sequence[Queued]) -> Iterator[Chosen]:
+def _of_spec(
+    spec: str, found: SpecJobs, job_ids: Sequence[str], known: Sequence[Queued]
+) -> Iterator[Chosen]:
     """The jobs with these ids, or all of this user."""
-    found = spec_jobs(pathlib.Path(spec), known)
     own = {**found.ended, **found.queued}
     for job_id in job_ids:
         chosen = _with_id(job_id, known)
@@ -336,7 +349,7 @@ class ChosenLog(NamedTuple):
     unstarted: Unstarted | None = None
 
 
-def chosen_log(target: pathlib.Path, which: str | None) -> ChosenLog:
+def chosen_log(target: pathlib.Path, which: str | None, settings: Sequence[str] = ()) -> ChosenLog:
     """The log of a job of the spec, by a point or a job's id. Raises InputError.
 
     Without `which`, the log of the newest job; an error for a sweep with several points. `target`:
@@ -349,7 +362,7 @@ def chosen_log(target: pathlib.Path, which: str | None) -> ChosenLog:
             hint = f"name it: clusterjobs logs exp.yaml {which}"
             raise one_problem(NO_SPEC.format(which), hint=hint)
         spec = its_spec
-    loaded, sweep = sweep_jobs(spec)
+    loaded, sweep = sweep_jobs(spec, settings)
     per_node = loaded.spec.ranks_per_node
     if sweep:
         job_id, base = _log_of_sweep(sweep, which, sweep.states(jobs))
@@ -357,7 +370,7 @@ def chosen_log(target: pathlib.Path, which: str | None) -> ChosenLog:
         own = None if jobs is None else tuple(filter(owns, jobs))
         words = f"{spec} {which}"
         return ChosenLog(_lasting(job_id, own), base, words, per_node, owns, own, spec)
-    found = spec_jobs(spec, jobs)
+    found = spec_jobs(spec, jobs, settings)
     own = None if jobs is None else tuple(filter(found.owns, jobs))
     same = (job.job_id for job in own or () if job.shown_id == which and job.state != "PENDING")
     job_id = found.chosen(next(same, which))

@@ -79,12 +79,14 @@ class SpecJobs(NamedTuple):
 _LAB_HINT = '; to see those of a lab: eval "$(clusterjobs lab env)"'
 
 
-def spec_jobs(spec: pathlib.Path, jobs: Sequence[Queued] | None) -> SpecJobs:
+def spec_jobs(
+    spec: pathlib.Path, jobs: Sequence[Queued] | None, settings: Sequence[str] = ()
+) -> SpecJobs:
     """The jobs whose plan.json names the spec, and this user's pending jobs of the same name.
 
     `jobs`: what Slurm knows; None without Slurm.
     """
-    return jobs_of_spec(spec.name, SpecFiles(spec).load().spec, jobs)
+    return jobs_of_spec(spec.name, SpecFiles(spec).load(settings).spec, jobs)
 
 
 def jobs_of_spec(

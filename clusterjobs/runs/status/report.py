@@ -77,6 +77,7 @@ class Wanted:
     job_ids: tuple[str, ...]
     points: bool
     metric: re.Pattern[str] | None
+    settings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -198,7 +199,7 @@ def _hint_to_failed(sweep: SweepData) -> str:
 
 def make_report(wanted: Wanted) -> Report:
     """Look at all targets, with one call of squeue. Raises InputError."""
-    finder = Finder()
+    finder = Finder(wanted.settings)
     views = [view for target in wanted.targets for view in finder.views(target)]
     queue = ask_queue()
     if wanted.job_ids and not wanted.targets:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from clusterjobs.errors import InputError, Problem, one_problem
@@ -49,9 +49,13 @@ View = Callable[[Queue], Group]
 
 
 class Finder:
-    """Finds what targets name. `problems`: of specs in folders, which do not stop the others."""
+    """Finds what targets name. `problems`: of specs in folders, which do not stop the others.
 
-    def __init__(self) -> None:
+    `settings`: of --set, for the specs.
+    """
+
+    def __init__(self, settings: Sequence[str] = ()) -> None:
+        self._settings = settings
         self.problems: list[Problem] = []
         self._folders_below = functools.cache(job_folders)  # several specs may share one `logs`
 
@@ -67,7 +71,7 @@ class Finder:
 
     def spec(self, spec: pathlib.Path) -> View:
         """A spec that is named. Raises InputError if it cannot be loaded."""
-        points = SpecFiles(spec).load_points()
+        points = SpecFiles(spec).load_points(self._settings)
         written = points[0].spec
         if written.sweep is None:
             return functools.partial(self._jobs_of_spec, spec, written)

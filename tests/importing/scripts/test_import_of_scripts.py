@@ -717,3 +717,41 @@ def test_another_kind_of_file_is_named_with_its_command(
     assert f"{kind}, not an sbatch script" in err
     assert hint.replace("FILE", str(tmp_path / "file")) in err
     assert not (tmp_path / "out.yaml").exists()
+
+
+def test_each_directive_is_a_key_or_named(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = "#SBATCH --cpus-per-task=64\n#SBATCH --output=out-%j.log -e err-%j.log\n"
+    found = _import(tmp_path, capsys, f"{HEAD}{more}#SBATCH --qos=high\nsrun torchrun train.py\n")
+    named = [one for one in found["not_needed"] if one.startswith("line ")]
+    assert [one.partition(": ")[2] for one in named] == [
+        "--cpus-per-task",
+        "--output",
+        "--error",
+    ]
+    assert yaml.safe_load(found["spec"])["sbatch"] == {"account": "ml", "qos": "high"}
+    kept = _import(tmp_path, capsys, f"{HEAD}{more}srun python train.py\n")  # a rank is a task
+    assert not [one for one in kept["not_needed"] if "cpus" in one]
+    assert yaml.safe_load(kept["spec"])["cpus_per_task"] == 64
+
+
+def test_a_message_with_the_time_is_no_step(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = f"""{HEAD}log() {{ echo "[$(date +%T)] $*"; }}
+log start
+srun torchrun train.py
+log end
+"""
+    found = _import(tmp_path, capsys, script)
+    assert not {"before", "after"} & set(yaml.safe_load(found["spec"]))
+
+
+def test_what_the_job_sets_itself_is_not_said_to_be_lost(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    port = "export MASTER_PORT=$((29500 + RANDOM % 100))\n"
+    found = _import(tmp_path, capsys, f"{HEAD}{port}srun torchrun train.py\n")
+    assert "env.MASTER_PORT" in found["not_needed"]
+    assert not found["not_carried_over"]
