@@ -33,7 +33,8 @@ from clusterjobs.spec.keys.environment import LIMITS
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
 _KEYS_OF_DIRECTIVES = names_in(
-    "nodes ntasks ntasks-per-node gpus-per-node gpus gres gpus-per-task job-name time partition array"
+    "nodes ntasks ntasks-per-node gpus-per-node gpus gres gpus-per-task job-name time partition"
+    " array"
 )
 _DERIVED_DIRECTIVES = {
     "cpus-per-task": "it follows from the CPUs of a node and its tasks",
