@@ -1,13 +1,14 @@
 """Fits foresight's constants to the published rows, leaving publications out to judge them.
 
-Usage: python -m benchmarks.foresight_fit [--write | --judge FILE]
+Usage: python -m benchmarks.foresight_fit [--write | --judge FILE | --left-out]
 
 Prints the fitted constants, with their range over random halves of the publications, and the error
 of each publication predicted by constants fitted to all others. `--write` stores the constants in
 clusterjobs/foresight/formulas/constants.json, and those fitted without each publication in
 tests/foresight/left_out.json. `--judge` fits nothing: it compares the constants as they are with
-the rows of another file, which has the columns of benchmarks/published.csv.
-Needs scipy; takes a minute.
+the rows of another file, which has the columns of benchmarks/published.csv. `--left-out` fits
+nothing either: it prints the errors of docs/foresight.md, by publication, framework and GPU, from
+the constants stored for each publication left out. Fitting needs scipy and takes a minute.
 """
 
 from __future__ import annotations
@@ -21,8 +22,6 @@ import pathlib
 import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
-
-from scipy.optimize import least_squares
 
 from benchmarks.published_rows import (
     Error,
@@ -90,6 +89,8 @@ def fit(
     rows: Sequence[Published], start: dict[str, float], base: Constants | None = None
 ) -> dict[str, float]:
     """Least squares of the logarithms; every publication has the weight of its rows' root."""
+    from scipy.optimize import least_squares  # only for this
+
     base = base or fitted_constants()
     count = Counter(row.source for row in rows)
     weights = [count[row.source] ** -0.25 for row in rows]
@@ -127,9 +128,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--judge", type=pathlib.Path, metavar="FILE")
+    parser.add_argument("--left-out", action="store_true")
     arguments = parser.parse_args()
     if arguments.judge:
         judge(arguments.judge)
+    elif arguments.left_out:
+        print("\n".join(table(left_out_errors())))
     else:
         fit_and_print(arguments.write)
 
@@ -142,6 +146,44 @@ def judge(file: pathlib.Path) -> None:
     validated = [e for e in errors if is_validated(e.row)]
     low, _, high = range_factors("validated")
     print(f"inside {low} to {high}: {inside(validated, low, high):.1%} of {len(validated)} rows")
+
+
+def left_out_errors() -> list[Error]:
+    """Every row, predicted by the stored constants that were fitted to the other publications."""
+    base, without = fitted_constants(), json.loads(LEFT_OUT_FILE.read_text(encoding="utf-8"))
+    return [error(row, with_values(base, without[row.source])) for row in dense_rows()]
+
+
+def table(errors: Sequence[Error]) -> list[str]:
+    """The errors in Markdown: of each publication, framework and GPU, and of all.
+
+    The last column: of the validated rows, the share that was measured within the range.
+    """
+    head = "| {}, left out | rows | bias | median error | p90 | in the range of 80 % |"
+    lines: list[str] = []
+    for title, name_of in (
+        ("publication", lambda row: row.source),
+        ("engine", lambda row: row.layout.engine),
+        ("GPU", lambda row: row.gpu.name),
+    ):
+        lines += ["", head.format(title), "|---|---|---|---|---|---|"]
+        names = [name_of(e.row) for e in errors]
+        for name in dict.fromkeys(names):
+            lines.append(
+                _line(name, [e for e, own in zip(errors, names, strict=True) if own == name])
+            )
+        lines.append(_line("**all**", errors))
+    return lines[1:]
+
+
+def _line(name: str, errors: Sequence[Error]) -> str:
+    low, _, high = range_factors("validated")
+    validated = [e for e in errors if is_validated(e.row)]
+    covered = f"{inside(validated, low, high):.0%} of {len(validated)}" if validated else "-"
+    median, p90 = quantile(errors, 0.5), quantile(errors, 0.9)
+    return (
+        f"| {name} | {len(errors)} | {bias(errors):+.1%} | {median:.1%} | {p90:.1%} | {covered} |"
+    )
 
 
 def fit_and_print(write: bool) -> None:

@@ -11,11 +11,10 @@ import pathlib
 
 import pytest
 
+from benchmarks.foresight_fit import left_out_errors, table
 from benchmarks.published_rows import (
-    Error,
     Published,
     best_is_tied,
-    bias,
     blackwell_rows,
     dense_rows,
     error,
@@ -23,19 +22,12 @@ from benchmarks.published_rows import (
     prepare,
     published,
     quantile,
-    with_values,
 )
 from clusterjobs.foresight.formulas.constants import fitted_constants, range_factors
 from clusterjobs.foresight.formulas.speed import NEAREST_FILE, region
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs/foresight.md"
 LEFT_OUT = json.loads(pathlib.Path(__file__).with_name("left_out.json").read_text())
-
-
-def left_out_errors() -> list[Error]:
-    """Every row, predicted by constants fitted to the other publications."""
-    base = fitted_constants()
-    return [error(row, with_values(base, LEFT_OUT[row.source])) for row in dense_rows()]
 
 
 def trust(row: Published) -> str:
@@ -84,16 +76,7 @@ def test_the_file_of_nearest_rows_is_made_of_the_published_rows() -> None:
 
 def test_the_table_of_the_page_is_the_measured_one() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    errors = left_out_errors()
-    for source in dict.fromkeys(e.row.source for e in errors):
-        row = table_row(source, [e for e in errors if e.row.source == source])
-        assert row in page, f"docs/foresight.md should have: {row}"
-    assert table_row("**all**", errors) in page
-
-
-def table_row(name: str, errors: list[Error]) -> str:
-    median, p90 = quantile(errors, 0.5), quantile(errors, 0.9)
-    return f"| {name} | {len(errors)} | {bias(errors):+.1%} | {median:.1%} | {p90:.1%} |"
+    assert "\n".join(table(left_out_errors())) in page
 
 
 def test_the_page_has_the_ranges() -> None:
