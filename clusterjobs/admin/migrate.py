@@ -58,7 +58,7 @@ def migrate(paths: Sequence[pathlib.Path], write: bool) -> int:
         changed += after != before
         lines = before.splitlines(), after.splitlines()
         echo_diff(difflib.unified_diff(*lines, file, f"{file} (migrated)", lineterm=""))
-    hint = "" if write or not changed else "; --write changes them"
+    hint = "" if not changed else ": changed" if write else ": --write changes them"
     click.echo(f"{counted(len(files), 'spec')}, {changed} with old names of keys{hint}", err=True)
     show_problems(problems)
     return 1 if problems else 0

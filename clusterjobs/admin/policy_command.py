@@ -172,7 +172,7 @@ def export(
 
     if slurm == lua:
         raise click.UsageError("name one of --slurm and --lua")
-    rules = _of_today(site_rules(_folders(site)))
+    rules = _of_today(site_rules(_folders(site)), cluster)
     if lua:
         click.echo(lua_plugin(rules, cluster), nl=False)
         return
@@ -181,11 +181,13 @@ def export(
     click.echo(slurm_lines(settings), nl=False)
 
 
-def _of_today(rules: tuple[SiteRule, ...]) -> tuple[SiteRule, ...]:
+def _of_today(rules: tuple[SiteRule, ...], cluster: str | None) -> tuple[SiteRule, ...]:
     """The rules in force; says which are not, and until when this export is right."""
+    from clusterjobs.admin.policy_settings import is_here
+
     found = rules_in_force(rules)
     for rule, where in rules:
-        if rule.from_ or rule.until:
+        if (rule.from_ or rule.until) and (not cluster or is_here(rule, cluster)):
             days = f"from {rule.from_ or 'the start'} until {rule.until or 'further notice'}"
             what = f"{rule.name} is in force {days}: export again when that changes"
             show_problems([Problem(what, where, warning=True)])

@@ -6,13 +6,12 @@ quoted string there.
 
 from __future__ import annotations
 
-import fnmatch
 import pathlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from clusterjobs.admin.policy_settings import Unenforced
+from clusterjobs.admin.policy_settings import Unenforced, is_here, needs_cluster
 from clusterjobs.sites.policy import Limits, Rule, Selection, SiteRule
 from clusterjobs.slurm.options import seconds_of
 
@@ -59,10 +58,10 @@ def _rule(
 ) -> dict[str, Any] | None:
     """The rule as a table; None if it is for another cluster, or nothing of it is left."""
     rule = one.rule
-    if reason := _elsewhere(rule, cluster):
+    if reason := needs_cluster(rule, cluster):
         unenforced.append(Unenforced(one, "the rule", reason))
         return None
-    if not _is_here(rule, cluster):
+    if not is_here(rule, cluster):
         return None
     if any(s and s.frameworks for s in (rule.when, rule.unless)):
         unenforced.append(Unenforced(one, "the rule", "Slurm does not know the framework of a job"))
@@ -85,23 +84,6 @@ def _rule(
         if (table := _selection(selection))
     }
     return head | selections | found
-
-
-def _elsewhere(rule: Rule, cluster: str | None) -> str:
-    named = [s.clusters for s in (rule.when, rule.unless) if s and s.clusters]
-    if named and not cluster:
-        return f"it is for the clusters {', '.join(named[0])}: name one with --cluster"
-    return ""
-
-
-def _is_here(rule: Rule, cluster: str | None) -> bool:
-    def fits(selection: Selection) -> bool:
-        return any(fnmatch.fnmatchcase(cluster or "", one) for one in selection.clusters)
-
-    if rule.when and rule.when.clusters and not fits(rule.when):
-        return False
-    only_clusters = rule.unless and rule.unless.model_fields_set == {"clusters"}
-    return not (rule.unless and only_clusters and fits(rule.unless))
 
 
 def _selection(selection: Selection | None) -> dict[str, Any]:

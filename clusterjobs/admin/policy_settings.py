@@ -92,6 +92,24 @@ def settings_of(
     return _Combination(cluster, members, queues).of(rules)
 
 
+def needs_cluster(rule: Rule, cluster: str | None) -> str:
+    """Why the cluster must be named to export the rule; "" if it need not, or is."""
+    selections = (one for one in (rule.when, rule.unless) if one)
+    names = [name for one in selections for name in one.clusters]
+    if not names or cluster:
+        return ""
+    return f"it is for the clusters {', '.join(names)}: name one with --cluster"
+
+
+def is_here(rule: Rule, cluster: str | None) -> bool:
+    """Whether the rule is for any job of the cluster."""
+    when, unless = rule.when, rule.unless
+    if when and when.clusters and not _match(when.clusters, cluster or ""):
+        return False
+    only_clusters = unless and unless.model_fields_set == {"clusters"}
+    return not (unless and only_clusters and _match(unless.clusters, cluster or ""))
+
+
 class _Limit(NamedTuple):
     """What one rule allows one job. `closes`: patterns of queues that it forbids."""
 
@@ -137,15 +155,10 @@ class _Combination:
     def _parts(self, one: SiteRule) -> Iterator[tuple[str, str]]:
         """Collect a rule; yields its parts that have no setting, with the reason."""
         rule = one.rule
-        clusters = [s.clusters for s in (rule.when, rule.unless) if s and s.clusters]
-        if clusters and not self.cluster:
-            shown = ", ".join(name for names in clusters for name in names)
-            yield "the rule", f"it is for the clusters {shown}: name one with --cluster"
+        if reason := needs_cluster(rule, self.cluster):
+            yield "the rule", reason
             return
-        if rule.when and not self._is_here(rule.when):
-            return
-        only_clusters = rule.unless and rule.unless.model_fields_set == {"clusters"}
-        if rule.unless and only_clusters and self._is_here(rule.unless):
+        if not is_here(rule, self.cluster):
             return
         if rule.action == "warn":
             yield "the rule", "Slurm refuses a job or accepts it: it has no warnings"
@@ -164,9 +177,6 @@ class _Combination:
             yield "images", "Slurm does not know the image of a container"
         if rule.preflight is not None:
             yield "preflight", "the preflight is a part of the job's script"
-
-    def _is_here(self, selection: Selection) -> bool:
-        return not selection.clusters or _match(selection.clusters, self.cluster or "")
 
     def _unfit(self, rule: Rule) -> str:
         """Why no setting is for the jobs of this rule; "" if one may be."""

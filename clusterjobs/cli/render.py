@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import shlex
 from collections.abc import Sequence
@@ -97,7 +98,21 @@ def render(
         return 0
     for name in run.script_names:
         click.echo(f"submit it with: sbatch {shlex.quote(str(output / name))}")
+    _name_overriding("".join(outputs[name] for name in run.script_names), spec)
     return 0
+
+
+def _name_overriding(scripts: str, spec: pathlib.Path) -> None:
+    """Say which variables of this shell sbatch would take before the scripts' directives."""
+    if not any(name.startswith("SBATCH_") for name in os.environ):
+        return
+    from clusterjobs.runs.submit.sbatch import changing_variables  # seldom needed
+
+    if names := changing_variables(os.environ, scripts):
+        click.echo(
+            f"   (sbatch takes {', '.join(names)} of this shell before the script's directives;"
+        )
+        click.echo(f"   clusterjobs submit {shlex.quote(str(spec))} does not)")
 
 
 def _answer(

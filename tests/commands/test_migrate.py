@@ -87,7 +87,7 @@ def test_all_specs_below_a_folder_are_shown_then_changed(clusterjobs, folder: pa
     assert (
         "-logs_export: /archive  # for years\n+logs: {export: /archive}  # for years" in shown.out
     )
-    assert "4 specs, 2 with old names of keys; --write changes them" in shown.err
+    assert "4 specs, 2 with old names of keys: --write changes them" in shown.err
     assert "logs_export" in (specs / "ann/a.yaml").read_text()
     assert clusterjobs("migrate", "specs", "--write").out == shown.out
     assert "0 with old names of keys\n" in clusterjobs("migrate", "specs").err

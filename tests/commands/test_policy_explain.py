@@ -75,6 +75,18 @@ def test_a_rule_is_checked_on_its_days_alone(
     assert "dated is in force from 2027-01-10 until 2027-01-31: export again" in exported.err
 
 
+@pytest.mark.parametrize(("cluster", "warns"), [("small", False), ("p4d-a100", True)])
+def test_an_export_warns_of_the_days_of_the_clusters_own_rules(
+    cluster: str, warns: bool, clusterjobs, spec: str
+) -> None:
+    policy = "rules:\n- {name: d, message: m, when: {clusters: [p4*]}, from: 2027-01-01, "
+    pathlib.Path("site/policy.yaml").write_text(f"{policy}limits: {{nodes: 1}}}}\n")
+    for option in ("--slurm", "--lua"):
+        exported = clusterjobs("policy", "export", option, "--cluster", cluster)
+        assert ("export again" in exported.err, "Slurm" in exported.out) == (warns, True)
+    assert clusterjobs("plan", spec).code == 1
+
+
 @pytest.mark.parametrize(
     ("days", "said"),
     [

@@ -194,6 +194,8 @@ def test_variables_that_change_the_plan_are_removed_and_named(
     script.write_text(f'#!/bin/bash\nenv > {slurm.folder}/seen; exec {slurm.folder}/real "$@"\n')
     script.chmod(0o755)
     (slurm.folder / "squeue.json").write_text("[]")
+    rendered = clusterjobs("render", "exp.yaml")
+    assert "(sbatch takes SBATCH_ARRAY_INX, SBATCH_TIMELIMIT of this shell before" in rendered.out
     done = clusterjobs("submit", "exp.yaml")
     said = "not passed on to sbatch, since the spec decides: SBATCH_ARRAY_INX, SBATCH_TIMELIMIT\n"
     assert (done.code, said in done.err) == (0, True), done.err
