@@ -4,6 +4,8 @@
     python tools/flag_tables.py megatron-lm CHECKOUT
     python tools/flag_tables.py megatron-deepspeed CHECKOUT [CHECKOUT OF A FORK ...]
     python tools/flag_tables.py gpt-neox CHECKOUT
+    python tools/flag_tables.py deepspeed [CHECKOUT]    # else of this Python's packages; also
+                                                        # torchtitan, torchtitan-0.2
     python tools/flag_tables.py fairseq-train           # of this Python's packages; also
                                                         # fairseq-hydra-train, lightning,
                                                         # huggingface
@@ -16,6 +18,7 @@ text in the old table stay so: they grow from version to version.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import datetime
 import importlib
@@ -91,12 +94,13 @@ class CapturedError(Exception):
     """The parser that was to parse."""
 
 
+def stop(parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
+    """In place of parsing."""
+    raise CapturedError(parser)
+
+
 def captured(parse: Callable[[], Any]) -> argparse.ArgumentParser:
     """The parser that `parse` makes and would use."""
-
-    def stop(parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
-        raise CapturedError(parser)
-
     kept = argparse.ArgumentParser.parse_args, argparse.ArgumentParser.parse_known_args
     argparse.ArgumentParser.parse_args = stop  # type: ignore[method-assign,assignment]
     argparse.ArgumentParser.parse_known_args = stop  # type: ignore[method-assign,assignment]
@@ -120,8 +124,13 @@ def fields_of(one: Any, prefix: str = "") -> Iterator[tuple[str, Kind]]:
             yield prefix + field.name, kind_of_hint(hints[field.name])
 
 
-TYPES = {int: "integer", float: "number", bool: "boolean", str: "text", list: "list"}
+TYPES = {bool: "boolean", int: "integer", float: "number", str: "text", list: "list"}
 TYPES |= {tuple: "text", dict: "mapping"}
+
+
+def plain_type(hint: Any) -> Any:
+    """`tuple` of `tuple[int, ...]`."""
+    return typing.get_origin(hint) or hint
 
 
 def kind_of_hint(hint: Any, several: str = "text") -> Kind:
@@ -132,10 +141,11 @@ def kind_of_hint(hint: Any, several: str = "text") -> Kind:
         return kind_of_hint(own[0], several) if len(own) == 1 else several
     if origin is typing.Literal:
         return [str(one) for one in inner if one is not None]
-    plain = origin or hint
-    if isinstance(plain, type) and issubclass(plain, Enum):
+    plain = plain_type(hint)
+    if isinstance(plain, type) and issubclass(plain, Enum) and not issubclass(plain, int):
         return [str(one.value) for one in plain]
-    return TYPES.get(plain, several)
+    found = (TYPES[one] for one in TYPES if isinstance(plain, type) and issubclass(plain, one))
+    return next(found, several)
 
 
 # ------------------------------------------------------------------ frameworks
@@ -146,6 +156,12 @@ def of_checkout(checkout: str) -> tuple[str, str]:
     command = ["git", "-C", checkout, "log", "-1", "--format=%h %cs"]
     commit, day = subprocess.check_output(command, text=True).split()
     return commit, day
+
+
+def of_checkout_or_package(package: str, checkouts: list[str]) -> tuple[str, str]:
+    """The version and its day; a checkout is imported before a package."""
+    sys.path[:0] = checkouts
+    return of_checkout(checkouts[0]) if checkouts else (installed(package), today())
 
 
 def in_processes(name: str, checkouts: list[str]) -> Kinds:
@@ -300,6 +316,136 @@ def huggingface(_: str, __: list[str]) -> Read:
     return Read(version, today(), source, flags, on)
 
 
+class Asked(dict[str, Any]):
+    """A config, or a section of it, that notes which keys it is asked for."""
+
+    def __init__(self, told: list[str], values: Mapping[str, Any], prefix: str = "") -> None:
+        super().__init__(values)
+        self.told, self.prefix = told, prefix
+
+    def __contains__(self, key: object) -> bool:
+        self.told.append(f"{self.prefix}{key}")
+        return super().__contains__(key)
+
+    def __getitem__(self, key: str) -> Any:
+        self.told.append(f"{self.prefix}{key}")
+        return super().__getitem__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.told.append(f"{self.prefix}{key}")
+        return super().get(key, default)
+
+    def keys(self) -> Any:
+        return self  # for `key in config.keys()`
+
+    def __copy__(self) -> Asked:
+        return self
+
+
+# The engine asks for these, the config class does not.
+OF_THE_ENGINE: Mapping[str, Kind] = {
+    **dict.fromkeys(("data_parallel_size", "sequence_parallel_size", "mesh_param"), "any"),
+    "optimizer.params": "mapping",
+    "scheduler.params": "mapping",
+}
+
+
+def deepspeed(name: str, checkouts: list[str]) -> Read:
+    """The keys that DeepSpeedConfig asks for at the top and in each section.
+
+    A section that becomes a model of pydantic has the model's fields.
+    """
+    version, day = of_checkout_or_package(name, checkouts)
+    config = importlib.import_module("deepspeed.runtime.config")
+    base = importlib.import_module("deepspeed.runtime.config_utils").DeepSpeedConfigModel
+    told: list[str] = []
+    made: list[tuple[str, Any]] = []
+    make = base.__init__
+
+    def noted(model: Any, *arguments: Any, **values: Any) -> None:
+        made.append((told[-1], type(model)))
+        make(model, *arguments, **values)
+
+    def read(**section: Any) -> None:
+        with contextlib.suppress(Exception):  # a section that has to be a number
+            config.DeepSpeedConfig(Asked(told, {"train_micro_batch_size_per_gpu": 1, **section}))
+
+    base.__init__ = noted
+    read()
+    top = sorted(set(told))
+    flags: dict[str, Kind] = {**OF_THE_ENGINE, **dict.fromkeys(top, "any")}
+    for name in top:
+        told.clear()
+        made.clear()
+        read(**{name: Asked(told, {}, f"{name}.")})
+        found = [one for one in told if one.startswith(f"{name}.")]
+        flags |= dict.fromkeys(found, "any")
+        models = dict(reversed([one for one in made if one[0] in (name, *found)]))  # the outermost
+        for section, model in models.items():
+            is_of_all = set(model.model_fields) <= {*top, "enabled"}  # the monitors'
+            flags |= dict(fields_of_model(model, "" if is_of_all else f"{section}."))
+    gone = {"": config._REMOVED_TOP_LEVEL_CONFIG_KEYS}
+    gone["zero_optimization."] = config._REMOVED_ZERO_CONFIG_KEYS
+    flags |= {f"{prefix}{one}": "any" for prefix, names in gone.items() for one in names}
+    for name in {one.rpartition(".")[0] for one in flags} - {""}:
+        flags[name] = "mapping"
+    source = f"DeepSpeed {version}: the keys that deepspeed.runtime.config.DeepSpeedConfig asks "
+    source += "for, and the fields of its sections; with the keys that it has removed"
+    return Read(version, day, source, dict(sorted(flags.items())))
+
+
+def fields_of_model(model: Any, prefix: str) -> Iterator[tuple[str, Kind]]:
+    """The fields of a model of pydantic, by all their names, and those of models in them."""
+    for name, field in model.model_fields.items():
+        hints = [field.annotation, *typing.get_args(field.annotation)]
+        inner = next((one for one in hints if hasattr(one, "model_fields")), None)
+        for written in {name, field.alias or name}:
+            kind = kind_of_hint(field.annotation, "any")
+            kind = SEVERAL if tuple in map(plain_type, hints) else kind
+            yield prefix + written, "mapping" if inner else kind
+            if inner:
+                yield from fields_of_model(inner, f"{prefix}{written}.")
+
+
+def torchtitan(name: str, checkouts: list[str]) -> Read:
+    """The flags that tyro makes of the config of the smallest model."""
+    version, day = of_checkout_or_package("torchtitan", checkouts)
+    sys.path.insert(0, str(CHECKS))
+    importlib.import_module("check_torchtitan").stand_in((9, 0))
+    manager = importlib.import_module("torchtitan.config.manager")
+    tyro: Any = importlib.import_module("tyro")
+
+    def cli(config: Any, args: Any, **named: Any) -> None:  # noqa: ARG001
+        stop(tyro.extras.get_parser(config, **named))
+
+    tyro.cli = cli
+    is_new = name == "torchtitan"
+    words = ["--module", "llama3", "--config", "llama3_debugmodel"] if is_new else []
+    parser = captured(lambda: manager.ConfigManager().parse_args(words))
+    actions = [one for one in parser._actions if "--help" not in one.option_strings]
+    flags = {
+        flag.lstrip("-").replace("-", "_"): kind_of_metavar(one)
+        for one in actions
+        for flag in one.option_strings
+    }
+    source = f"torchtitan {version}: the flags that tyro makes of "
+    source += "the config llama3_debugmodel; other models may have more" if is_new else "JobConfig"
+    return Read(version, day, source, dict(sorted(flags.items())))
+
+
+def kind_of_metavar(action: argparse.Action) -> Kind:
+    """Tyro converts the values itself, so that only their description has the type."""
+    if action.nargs == 0:
+        return "switch"
+    told = str(action.metavar)
+    if action.nargs != 1 and action.nargs is not None:
+        return SEVERAL
+    if re.fullmatch(r"\{[^{}]+\}", told):
+        return told[1:-1].split(",")
+    names = {"INT": "integer", "FLOAT": "number", "FLOAT|INT": "number", "{True,False}": "boolean"}
+    return names.get(told, "text")
+
+
 def installed(*names: str) -> str:
     """The version of the first package that is installed."""
     metadata = importlib.import_module("importlib.metadata")
@@ -323,6 +469,9 @@ READERS: Mapping[str, Callable[[str, list[str]], Read]] = {
     "fairseq-hydra-train": fairseq,
     "lightning": lightning,
     "huggingface": huggingface,
+    "deepspeed": deepspeed,
+    "torchtitan": torchtitan,
+    "torchtitan-0.2": torchtitan,
 }
 
 

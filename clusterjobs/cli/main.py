@@ -128,13 +128,33 @@ class _Commands(PluginGroup):
         return super().resolve_command(ctx, args)
 
 
+def _show_version(ctx: click.Context, _: click.Parameter, is_given: bool) -> None:
+    """The version, and those of the frameworks whose flags are known here."""
+    if not is_given or ctx.resilient_parsing:
+        return
+    from clusterjobs.frameworks import flags
+
+    click.echo(f"clusterjobs, version {__version__}")
+    click.echo("Flags and keys of frameworks are known as they were in")
+    for label in flags.labels():
+        click.echo(f"  {label}")
+    ctx.exit()
+
+
 @click.group(
     cls=_Commands,
     core=_COMMANDS,
     epilog=_EXAMPLES,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.version_option(__version__, prog_name="clusterjobs")
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_show_version,
+    help="Show the version and the tables of flags, and exit.",
+)
 def cli() -> None:
     """Turn one YAML experiment spec into a multi-node training job on a Slurm cluster."""
 

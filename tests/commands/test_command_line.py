@@ -69,10 +69,17 @@ def test_usage_errors_exit_2(
     assert said in outcome.err
 
 
-def test_version_is_that_of_the_package(clusterjobs: Callable[..., object]) -> None:
+def test_version_is_that_of_the_package_and_of_each_table_of_flags(
+    clusterjobs: Callable[..., object],
+) -> None:
     from clusterjobs import __version__
+    from clusterjobs.frameworks.flags import table
 
-    assert clusterjobs("--version").out.split() == ["clusterjobs,", "version", __version__]
+    first, _, *tables = clusterjobs("--version").out.splitlines()
+    assert first == f"clusterjobs, version {__version__}"
+    assert f"  {table('megatron-lm').label}" in tables
+    assert f"  {table('torchtitan-0.2').label}" in tables
+    assert all(re.fullmatch(r"  [\w-]+ .*\S \(20\d\d-\d\d-\d\d\)", line) for line in tables)
 
 
 # ------------------------------------------------------------------ plan

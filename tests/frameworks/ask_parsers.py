@@ -37,7 +37,7 @@ def answer(workdir: str, request: dict[str, Any]) -> dict[str, Any]:
         os.killpg(child, signal.SIGKILL)
     with os.fdopen(reading) as opened:
         text = opened.read()
-    found: dict[str, Any] = json.loads(text)
+    found: dict[str, Any] = json.loads(text.splitlines()[-1])
     return found
 
 

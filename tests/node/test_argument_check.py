@@ -26,6 +26,8 @@ def parse(words):
     assert args.steps is None or args.steps > 0
     if args.lr and args.lr > 1:
         raise ValueError("the learning rate (lr) must be at most 1")
+    if args.lr == 0.7 and args.style == "linear":
+        assert False, "these do not fit together"
     if args.lr == 0.5:
         raise RuntimeError("no CUDA device was found")
     return args
@@ -43,8 +45,11 @@ def check(request: Request) -> None:
         os._exit(3)
     if "--bug" in request.words:
         None.missing
+    if "--slow" in request.words and os.getpid() != os.getpgrp():
+        time.sleep(600)  # when it is asked again
+    words = [one for one in request.arguments if one != "--slow"]
     with request.refusals():
-        request.parse(framework.parse, request.arguments)
+        request.parse(framework.parse, words)
 """
 Ask = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -171,3 +176,17 @@ def test_the_answer_as_json_has_the_flag_the_message_and_the_source(ask: Ask) ->
     assert problem["flag"] == "--steps"
     assert problem["source"].startswith("framework.py:")
     assert (answer["version"], answer["not_checked"]) == ("Framework 1.2", "")
+
+
+def test_a_refusal_that_names_no_flag_is_at_the_flag_without_which_it_is_not_there(
+    ask: Ask,
+) -> None:
+    done = ask("--lr", "0.7", "--style", "linear", "--steps", "5")
+    assert done.returncode == FAILED
+    assert "exp.yaml:5:3 args.style: these do not fit together\n" in done.stdout
+
+
+def test_a_found_problem_is_told_even_if_its_flag_is_not_found_in_time(ask: Ask) -> None:
+    done = ask("--lr", "0.7", "--style", "linear", "--slow", seconds=2)
+    assert done.returncode == FAILED
+    assert "these do not fit together\n" in done.stdout

@@ -90,6 +90,11 @@ def table(name: str, spec: Experiment | None = None) -> Table:
     )
 
 
+def labels() -> list[str]:
+    """Program, version and date of every table."""
+    return sorted(_read(path.stem)[0].label for path in _FOLDER.glob("*.json"))
+
+
 @functools.cache
 def _read(name: str) -> tuple[Table, str]:
     """The table, and the framework's name in a spec."""

@@ -73,7 +73,7 @@ def ask(asked: dict[str, Any]) -> dict[str, Any]:
             text = opened.read().decode("utf-8", "replace")
     answer = {"problems": [], "version": "", "not_checked": why}
     if text:
-        answer.update(json.loads(text))
+        answer.update(json.loads(text.splitlines()[-1]))
     return {**answer, "seconds": round(time.monotonic() - started, 1)}
 
 
@@ -96,7 +96,7 @@ def parse(asked: dict[str, Any]) -> None:
     """In the process of its own: write the answer to the descriptor that `ask` reads."""
     descriptor = int(os.environ.pop(ANSWER))
     os.set_inheritable(descriptor, False)
-    request = Request(asked)
+    request, checks = Request(asked), []
     why = ""
     try:
         checks = [importlib.import_module(name) for name in asked["checks"]]
@@ -108,10 +108,58 @@ def parse(asked: dict[str, Any]) -> None:
     except BaseException as error:  # whatever it is, it is told, and the job starts
         why = argument_request.described(error)
     answer = {"problems": request.problems, "version": request.version, "not_checked": why}
-    os.write(descriptor, json.dumps(answer).encode())
+    os.write(descriptor, json.dumps(answer).encode() + b"\n")
+    find_lines(request, asked, checks)  # if it takes too long, the answer stays as it is
+    os.write(descriptor, json.dumps(answer).encode() + b"\n")
     os.close(descriptor)
     sys.stdout.flush()
     os._exit(0)  # threads of a framework may hang at the end
+
+
+# ------------------------------------------------------------------ refusals that name no flag
+
+
+def find_lines(request: Request, asked: dict[str, Any], checks: List[Any]) -> None:
+    """Give each problem that has no line of the spec the flag without which it is not there.
+
+    The check is made again without each flag that has a line, for half of the time at most.
+    """
+    ends = time.monotonic() + asked["seconds"] / 2
+    given = [word.partition("=")[0] for word in request.words if request.origin_of(word)]
+    for problem in request.problems:
+        message = problem["message"]
+        if problem["origin"] or not given or message not in messages_without("", asked, checks):
+            continue
+        for flag in reversed(given):  # the spec's `args` are the last ones
+            left = messages_without(flag, asked, checks) if time.monotonic() < ends else [message]
+            is_needed = any(flag in one for one in left)  # says the problem that is there now
+            if not left or not (problem["origin"] or is_needed or message in left):
+                problem.update(flag=flag, origin=request.origin_of(flag))
+            if not left:
+                break
+
+
+def messages_without(flag: str, asked: dict[str, Any], checks: List[Any]) -> List[str]:
+    """What the check says without a flag; in a fork, since a parser may remember what it read."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        request = Request(asked)
+        request.words = argument_request.without(request.words, [flag])
+        try:
+            request.prepare()
+            for check in checks:
+                check.check(request)
+            said = [one["message"] for one in request.problems]
+        except BaseException as error:  # as in `parse`
+            said = [str(error)]
+        os.write(writing, json.dumps(said).encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as opened:
+        said = json.loads(opened.read() or '["it ended"]')
+    os.waitpid(child, 0)
+    return list(said)
 
 
 # ------------------------------------------------------------------ what is printed

@@ -145,7 +145,7 @@ class Request:
         if flags and shown is None:
             return  # of a value that only the job has
         shown = shown or ""
-        one = {"flag": shown, "message": message, "source": source, "origin": self._origin(shown)}
+        one = {"flag": shown, "message": message, "source": source, "origin": self.origin_of(shown)}
         if one not in self.problems:
             self.problems.append(one)
 
@@ -190,7 +190,7 @@ class Request:
         parts = [part for name in names for part in reversed(name.split("."))]
         return list(dict.fromkeys(ends[part] for part in parts if part in ends))
 
-    def _origin(self, flag: str) -> str:
+    def origin_of(self, flag: str) -> str:
         if flag in self.origins:
             return flag
         alike = {key_of(name): name for name in self.origins if is_flag(name)}

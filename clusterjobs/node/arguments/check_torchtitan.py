@@ -10,26 +10,31 @@ import importlib
 import importlib.util
 import io
 import re
-from typing import Any, List, Set
+from typing import Any, List, Sequence, Set
 
 from argument_request import DoneError, RefusedError, Request, imported, stand_in_if_missing
 
 
 def check(request: Request) -> None:
     """Report what torchtitan refuses."""
-    torch = imported("torch", request.title)
-    torch.compile = lambda model=None, **_: model or (lambda function: function)
-    stand_in_if_missing("triton")
+    imported("torch", request.title)
+    stand_in(request.capability)
     torchtitan = imported("torchtitan", request.title)
     request.version = f"torchtitan {getattr(torchtitan, '__version__', '')}".rstrip()
     manager = imported("torchtitan.config", request.title)
     words = request.words[2:] if request.words[:1] == ["-m"] else request.arguments
-    major, minor = request.capability
-    torch.cuda.get_device_capability = lambda *_: (major, minor)
     with request.refusals():
         check_module(request, words)
         config = parsed(manager.ConfigManager(), words)
         check_parts(request, config)
+
+
+def stand_in(capability: Sequence[int]) -> None:
+    """In place of what needs a GPU."""
+    torch: Any = importlib.import_module("torch")
+    torch.compile = lambda model=None, **_: model or (lambda function: function)
+    torch.cuda.get_device_capability = lambda *_: tuple(capability)
+    stand_in_if_missing("triton")
 
 
 def check_module(request: Request, words: List[str]) -> None:
