@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics, Provenance
-from clusterjobs.frameworks.arguments import given_arguments
+from clusterjobs.frameworks.arguments import argument_key, given_arguments
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
 from clusterjobs.text import Value, expanding, is_absolute, joined, variable
@@ -210,7 +210,7 @@ class Framework(abc.ABC):
     `argument_check`: the program of clusterjobs/node/arguments that asks its parser, "" for none.
     `length_arguments`: each says how long the training is. The first, which counts steps, is set
     from the key `training` where neither is given: one of them, or an argument that names a file
-    of arguments (`files_of_arguments`).
+    of arguments (`files_of_arguments`). `length_key`: the key of the spec that has them.
     """
 
     name: str
@@ -230,6 +230,7 @@ class Framework(abc.ABC):
     helpers: str = ""
     argument_check: str = ""
     length_arguments: tuple[str, ...] = ()
+    length_key: str = "args"
     files_of_arguments: tuple[str, ...] = ()
 
     @abc.abstractmethod
@@ -266,6 +267,22 @@ class Framework(abc.ABC):
         Without an `engine` in `layout`, nothing can be predicted.
         """
         return Foreseen()
+
+    def has_length(
+        self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+    ) -> bool:
+        """Whether one of `length_arguments` is given, or may be. `texts` as in `completed`."""
+        keys = {argument_key(name) for name in (*self.length_arguments, *self.files_of_arguments)}
+        is_list = not isinstance(spec.args, Mapping)
+        return is_list or any(one.key in keys for one in given_arguments(spec))
+
+    def with_length(
+        self, spec: Experiment, options: SpecModel | None, steps: int
+    ) -> tuple[Experiment, SpecModel | None]:
+        """The spec and the framework's options with the first of `length_arguments`."""
+        assert isinstance(spec.args, Mapping)
+        args = {**spec.args, self.length_arguments[0]: str(steps)}
+        return spec.model_copy(update={"args": args}), options
 
     def config_files(self, options: SpecModel | None) -> tuple[str, ...]:
         """The user's own config files, relative to the spec's folder or to `workdir`.

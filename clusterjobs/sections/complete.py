@@ -8,7 +8,6 @@ from typing import Any
 
 from clusterjobs.errors import did_you_mean, nearest
 from clusterjobs.frameworks import FRAMEWORKS
-from clusterjobs.frameworks.arguments import argument_key, given_arguments
 from clusterjobs.frameworks.base import Framework
 from clusterjobs.launchers import LAUNCHERS, Launcher, LauncherOptions
 from clusterjobs.sections.context import Context
@@ -119,23 +118,21 @@ def complete_spec(context: Context, texts: Mapping[str, str]) -> None:
     )
     context.parallelism = plan_parallelism(context)
     context.batch = plan_batch(context)
-    context.spec = _with_length(context)
+    _add_length(context)
     context.spec = _with_site_settings(context, _with_derived(context))
     _check_site(context)
 
 
-def _with_length(context: Context) -> Experiment:
-    """The spec with the argument for the length that `training` says, if it has none.
+def _add_length(context: Context) -> None:
+    """Give the program the length that `training` says, if nothing else says one.
 
-    A file of arguments may have one, which the argument would override.
     Of tokens the sequence must be known, and the batch unless `training` counts steps.
     """
-    spec, training, names = context.spec, context.spec.training, context.framework.length_arguments
-    keys = {argument_key(name) for name in (*names, *context.framework.files_of_arguments)}
-    if not training or not names or not isinstance(spec.args, Mapping):
-        return spec
-    if any(one.key in keys for one in given_arguments(spec)):
-        return spec
+    spec, training, framework = context.spec, context.spec.training, context.framework
+    if not training or not framework.length_arguments:
+        return
+    if framework.has_length(spec, context.options, context.texts):
+        return
     model, batch = context.numbers.model or spec.model, context.batch and context.batch.global_
     sequence = model.sequence if model else 0
     reason = "training.steps"
@@ -148,10 +145,10 @@ def _with_length(context: Context) -> Experiment:
         steps = training.tokens / (batch * sequence)
         reason = f"training.tokens / (batch {batch} x sequence {sequence})"
     else:
-        return spec
+        return
     number = max(1, math.ceil(steps))
-    context.record(f"args.{names[0]}", number, reason)
-    return spec.model_copy(update={"args": {**spec.args, names[0]: str(number)}})
+    context.record(f"{framework.length_key}.{framework.length_arguments[0]}", number, reason)
+    context.spec, context.options = framework.with_length(spec, context.options, number)
 
 
 def _with_derived(context: Context) -> Experiment:

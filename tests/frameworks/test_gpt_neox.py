@@ -199,3 +199,20 @@ def test_the_wandb_key_is_warned_of() -> None:
 def test_the_description_of_the_keys_refuses_what_gpt_neox_would(config: dict[str, Any]) -> None:
     with pytest.raises(FlagError):
         neox_configs({"a": yaml.safe_dump(config)})
+
+
+SHORT = {name: value for name, value in MODEL.items() if name != "train-iters"}
+
+
+def train_iters(files: dict[str, Any], **keys: Any) -> object:
+    return yaml.safe_load(launch_text(plan_with(files, **keys))).get("train_iters")
+
+
+def test_the_length_of_the_training_is_an_argument_unless_a_file_may_have_one() -> None:
+    keys = {"batch": {"micro": 4, "global": 64}, "training": {"tokens": 64 * 2048 * 1000}}
+    assert train_iters({"a.yml": SHORT}, **keys) == 1000
+    assert train_iters({"a.yml": SHORT}, training={"steps": 70}, batch={"micro": 4}) == 70
+    assert train_iters({"a.yml": MODEL}, **keys) is None
+    assert train_iters({"a.yml": {**SHORT, "train_epochs": 2}}, **keys) is None
+    assert train_iters({"a.yml": SHORT}, neox={"train-iters": 50}, **keys) == 50
+    assert train_iters({"a.yml": SHORT}, configs=["a.yml", "b.yml"], **keys) is None

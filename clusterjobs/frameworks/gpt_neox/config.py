@@ -37,12 +37,14 @@ Givens = Mapping[str, Given]
 class Config(NamedTuple):
     """All keys that are known. `is_complete`: every file has been read.
 
-    `pins`: versions of packages that the spec requires.
+    `pins`: versions of packages that the spec requires. `has_training`: the spec's key `training`
+    says how long the training is.
     """
 
     keys: Givens
     is_complete: bool
     pins: Mapping[str, str]
+    has_training: bool = False
 
     def value(self, *names: str) -> Any:
         """The value of a key, or of a key in a mapping; None if there is none."""
@@ -53,8 +55,10 @@ class Config(NamedTuple):
         return found
 
     def has(self, name: str) -> bool:
-        """Whether a key has a value; `is_complete`: whether every file has been read."""
-        return self.is_complete if name == "is_complete" else self.shown(name) is not None
+        """Whether a key has a value; `is_complete` and `has_training` are of the config itself."""
+        if name in ("is_complete", "has_training"):
+            return bool(getattr(self, name))
+        return self.shown(name) is not None
 
     def shown(self, name: str) -> Any:
         """The value of a key: `optimizer.params.lr`."""

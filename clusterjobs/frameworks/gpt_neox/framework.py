@@ -120,6 +120,8 @@ class GptNeoX(Framework):
     packages = ("torch", "deepspeed")
     compiles_extensions = True
     helpers = "megatron/data"  # compile_helper of megatron/data/data_utils.py
+    length_arguments = ("train_iters", "train_epochs")
+    length_key = "neox"
 
     def config_files(self, options: SpecModel | None) -> tuple[str, ...]:
         assert isinstance(options, Options)
@@ -150,12 +152,31 @@ class GptNeoX(Framework):
             options.zero or _zero_of(given, diagnostics), numbers.parallel.pipeline, diagnostics
         )
         keys = {**given, **keys_of_the_spec(spec, options, diagnostics)}
-        check_config(Config(keys, is_complete, spec.software.requires), spec, diagnostics)
+        has_training = spec.training is not None
+        config = Config(keys, is_complete, spec.software.requires, has_training)
+        check_config(config, spec, diagnostics)
         if is_complete:
             _check_required(spec, options, given, diagnostics)
         for key, one in keys.items():
             diagnostics.relocate(("neox", key), one.where)
         return numbers
+
+    def has_length(
+        self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+    ) -> bool:
+        """Also if a file could not be read: deepy.py refuses a key that is in two files."""
+        assert isinstance(options, Options)
+        keys = {*composed(texts)[0], *values_of_the_spec(spec, options)}
+        return not keys.isdisjoint(self.length_arguments) or not texts.keys() >= set(
+            self.config_files(options)
+        )
+
+    def with_length(
+        self, spec: Experiment, options: SpecModel | None, steps: int
+    ) -> tuple[Experiment, SpecModel | None]:
+        assert isinstance(options, Options)
+        neox = {**options.neox, self.length_arguments[0]: steps}
+        return spec, options.model_copy(update={"neox": neox})
 
     def data_paths(
         self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]

@@ -400,9 +400,9 @@ TRAINING_RULES: tuple[Rule[Config], ...] = (
         "megatron/data/data_utils.py",
         Case(
             (),
-            "is_complete, not train_iters, not train_epochs",
+            "is_complete, not train_iters, not train_epochs, not has_training",
             "train_iters is missing: how long to train",
-            "add `train_iters: 100000`",
+            "add `training: {{steps: 100000}}`, or `train_iters: 100000` to neox",
         ),
         warning=True,
     ),
