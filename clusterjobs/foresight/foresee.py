@@ -64,6 +64,8 @@ def foresee(
     speed = narrowed_speed(
         estimate_speed(model, layout, gpu, job.network, with_nearest), known, job
     )
+    if layout.precision == "fp32" and known is None:
+        speed = None
     parameters = count_parameters(model)
     step = speed.step_seconds if speed else None
     trained = parameters
@@ -91,11 +93,21 @@ def saves_of(job: Training, parameters: int, step: Range | None) -> Saves:
 
 
 OFFLOADED = "no time is given where states are offloaded to the host: too little is published"
-NO_NETWORK = "the speed of the network between the nodes is not known"
+IN_FP32 = (
+    "no time is given for a training in fp32: it depends on whether the program allows TF32, and "
+    "none was published"
+)
+NO_NETWORK = (
+    "the speed of the network between the nodes is not known (network_gbps of the node type in the "
+    "cluster's description)"
+)
 
 
 def no_speed(found: Foresight) -> str:
-    return OFFLOADED if found.job.layout.offload != "none" else NO_NETWORK
+    """Why there is no speed."""
+    if found.job.layout.offload != "none":
+        return OFFLOADED
+    return IN_FP32 if found.job.layout.precision == "fp32" else NO_NETWORK
 
 
 def range_data(value: Range | None, digits: int = 5) -> dict[str, float] | None:

@@ -43,7 +43,8 @@ def _origin(found: Foresight) -> str:
         return found.measured.shown()
     lines = []
     if found.job.assumed:
-        lines.append(f"assumed: {', '.join(found.job.assumed)}; kind and trainable of model say it")
+        said = "kind and trainable of model, and precision, say it"
+        lines.append(f"assumed: {', '.join(found.job.assumed)}; {said}")
     if found.speed and found.speed.doubts:
         lines.append("not validated: " + "; ".join(found.speed.doubts))
     elif found.speed and not found.job.assumed:

@@ -64,12 +64,14 @@ def arguments_of(spec: Experiment) -> tuple[Value, ...]:
 class Argument(NamedTuple):
     """An argument of `args`: its key or index there, its name as written, and its values.
 
-    A bare flag has no values; an argument that is `false` is not given.
+    A bare flag has no values; an argument that is `false` is not given. `section`: of the spec, for
+    an argument that follows from another key than one of `args`.
     """
 
     position: str | int
     name: str
     values: tuple[Value, ...]
+    section: str = "args"
 
     @property
     def key(self) -> str:
@@ -84,7 +86,7 @@ class Argument(NamedTuple):
     @property
     def path(self) -> tuple[str | int, ...]:
         """Its place in the spec."""
-        return ("args", self.position)
+        return (self.section, self.position)
 
 
 def given_arguments(spec: Experiment) -> list[Argument]:

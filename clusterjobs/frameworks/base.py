@@ -199,6 +199,8 @@ class Framework(abc.ABC):
     `parallel_keys`: the keys of `parallel` that it has; others are refused.
     `log_lines`: empty where only the author of the program knows them.
     `reads_precision`: it passes the spec's `precision` on to the training.
+    `half_precisions`: if nobody says the precision, it trains in fp32, and these are faster, the
+    best first; empty where the program decides it.
     `packages`: Python packages that preflight looks for.
     `imports`: modules that it imports on GPUs, and that installed packages alone do not promise.
     `compiles_extensions`: it compiles CUDA code when it starts.
@@ -220,6 +222,7 @@ class Framework(abc.ABC):
     saving: Saving = OWN_SCRIPT
     log_lines: tuple[LogLine, ...] = ()
     reads_precision: bool = False
+    half_precisions: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
     compiles_extensions: bool = False
@@ -273,16 +276,17 @@ class Framework(abc.ABC):
     ) -> bool:
         """Whether one of `length_arguments` is given, or may be. `texts` as in `completed`."""
         keys = {argument_key(name) for name in (*self.length_arguments, *self.files_of_arguments)}
-        is_list = not isinstance(spec.args, Mapping)
-        return is_list or any(one.key in keys for one in given_arguments(spec))
+        return any(one.key in keys for one in given_arguments(spec))
 
     def with_length(
         self, spec: Experiment, options: SpecModel | None, steps: int
     ) -> tuple[Experiment, SpecModel | None]:
         """The spec and the framework's options with the first of `length_arguments`."""
-        assert isinstance(spec.args, Mapping)
-        args = {**spec.args, self.length_arguments[0]: str(steps)}
-        return spec.model_copy(update={"args": args}), options
+        name, args, number = self.length_arguments[0], spec.args, str(steps)
+        found: object = (*args, f"--{name}", number)
+        if isinstance(args, Mapping):
+            found = {**args, name: number}
+        return spec.model_copy(update={"args": found}), options
 
     def config_files(self, options: SpecModel | None) -> tuple[str, ...]:
         """The user's own config files, relative to the spec's folder or to `workdir`.

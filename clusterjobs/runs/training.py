@@ -113,6 +113,7 @@ def _argument(spec: Experiment, names: Sequence[str]) -> tuple[str, float] | Non
 
 UNKNOWN_MODEL = "the model is unknown"
 UNKNOWN_SHARDING = "how the script shards the model is unknown"
+UNKNOWN_BATCH = "the batch size is unknown"
 NO_DIFFUSION = "nothing is predicted for models of kind diffusion"
 NO_SEQUENCE = "the sequence length is unknown"
 _NEEDED = ("layers", "hidden", "heads", "sequence", "vocab")
@@ -131,8 +132,6 @@ def model_and_layout(
         return f"nothing is predicted for framework: {show(loaded.spec.framework)}"
     if spec.model and spec.model.kind == "diffusion":
         return NO_DIFFUSION
-    if not found.layout["engine"] and not (spec.model and spec.model.sharding):
-        return UNKNOWN_SHARDING
     in_file = _in_file(loaded.spec, texts)
     if in_file and not _writes_sequence(loaded.spec.model) and _decides_sequence(found):
         # The file has the longest sequence that the model takes; few trainings are that long.
@@ -142,11 +141,17 @@ def model_and_layout(
         assert spec.model
         model = spec.model.model_copy(update={"sequence": sequence})
         spec = spec.model_copy(update={"model": model})
+    is_sharding_known = found.layout["engine"] or (spec.model and spec.model.sharding)
     shape = _shape(spec.model, in_file, found, plan)
-    if isinstance(shape, str):
-        return shape
     layout = _layout(plan, spec, found, framework)
-    return layout if isinstance(layout, str) else (shape, layout)
+    unknown = [
+        *([shape] if isinstance(shape, str) else []),
+        *([] if is_sharding_known else [UNKNOWN_SHARDING]),
+        *([layout] if isinstance(layout, str) else []),
+    ]
+    if isinstance(shape, str) or isinstance(layout, str) or unknown:
+        return "; ".join(unknown)
+    return shape, layout
 
 
 def _writes_sequence(model: Model | None) -> bool:
@@ -244,7 +249,7 @@ def _usual_ffn(hidden: int, gated: bool) -> int:
 def _layout(plan: Plan, spec: Experiment, found: Foreseen, framework: Framework) -> Layout | str:
     shape, sizes, batch = plan.placement.shape, plan.parallelism, plan.batch
     if batch is None:
-        return "the batch size is unknown"
+        return UNKNOWN_BATCH
     fields: dict[str, Any] = {
         "sequence_parallel": sizes.sequence and sizes.tensor > 1,
         "precision": _precision(spec),
@@ -294,7 +299,11 @@ def _assumed(spec: Experiment, found: Foreseen) -> tuple[str, ...]:
     model = spec.model
     has_kind = model and (model.kind or isinstance(model, ModelOfConfig))
     is_said = (model and model.trainable) or "adapter_rank" in found.layout
-    parts = (("a decoder", has_kind), ("all parameters are trained", is_said))
+    parts = (
+        ("a decoder", has_kind),
+        ("all parameters are trained", is_said),
+        ("in bf16", spec.precision),
+    )
     return tuple(text for text, is_known in parts if not is_known)
 
 
@@ -306,6 +315,7 @@ def _precision(spec: Experiment) -> str:
 HINTS = {
     UNKNOWN_MODEL: "add model: {layers, hidden, heads, sequence, vocab}",
     UNKNOWN_SHARDING: "add sharding to model: ddp, fsdp, zero1, zero2 or zero3",
+    UNKNOWN_BATCH: "add batch: {micro: 4, global: 64}",
     NO_DIFFUSION: "a diffusion transformer is a model of kind: vision",
     NO_SEQUENCE: "add sequence to model, the tokens of one sample",
 }
@@ -344,7 +354,8 @@ def training_of(
     """
     described = model_and_layout(plan, loaded, texts)
     if isinstance(described, str):
-        return Unknown(described, HINTS.get(described.partition(":")[0], ""))
+        hints = [HINTS.get(one.partition(":")[0], "") for one in described.split("; ")]
+        return Unknown(described, "; ".join(filter(None, hints)))
     model, layout = described
     placement = plan.placement
     gpu = gpu_of(placement.node_type) or (_cpus_of(placement) if with_cpus else None)

@@ -113,22 +113,36 @@ def _check_divides(context: Context, key: str, value: int, factor: str, divisor:
 
 
 def check_precision(context: Context) -> None:
-    """Refuse bf16 on V100, and warn of a precision that does not reach the program."""
+    """Refuse bf16 on V100; warn if none is chosen, or if it does not reach the program."""
     precision, args = context.numbers.precision, context.numbers.args
+    framework = context.framework
     node_type, command = context.placement.node_type, context.numbers.command or ()
+    words = (*args, *args.values()) if isinstance(args, Mapping) else args
+    texts = [str(one) if isinstance(one, tuple) else show(one) for one in (*words, *command)]
     if precision is None:
+        halves, files = framework.half_precisions, framework.config_files(context.options)
+        is_unsaid = context.texts.keys() >= {*files} and not any(
+            "fp16" in text or "bf16" in text for text in texts
+        )
+        if halves and node_type.gpus and is_unsaid:
+            half = halves[-1] if node_type.gpu_model == "V100" else halves[0]
+            context.problem(
+                ("precision",),
+                f"precision is missing: {framework.name} then trains in fp32, several "
+                f"times slower than in {half}",
+                f"add precision: {half}, or fp32 if it is meant",
+                warning=True,
+            )
         return
     if precision == "bf16" and node_type.gpu_model == "V100":
         context.problem(
             ("precision",), f"the V100 of {node_type.in_words} has no bf16", "precision: fp16"
         )
-    words = (*args, *args.values()) if isinstance(args, Mapping) else args
-    texts = (str(one) if isinstance(one, tuple) else show(one) for one in (*words, *command))
     is_passed_on = any(precision in text for text in texts)
-    if not context.framework.reads_precision and not is_passed_on:
+    if not framework.reads_precision and not is_passed_on:
         context.problem(
             ("precision",),
-            f"{context.framework.name} does not pass it on to your program",
+            f"{framework.name} does not pass it on to your program",
             'pass it on: args: {precision: "{{ precision }}"}, as your program names it',
             warning=True,
         )

@@ -186,7 +186,12 @@ def _assumed_price(nodes: Nodes, why: str) -> HourlyPrice | str:
     """The list price of one region, marked as assumed, or why there is none."""
     listed = find_price(nodes.node_type, _REGION, nodes.purchase or "ONDEMAND")
     if listed is None:
-        return f"no price: {why}, and `prices` there give others"
+        example = (
+            f"{{instance_type: {nodes.node_type}, cluster: {nodes.cluster}, usd_per_hour: 10}}"
+        )
+        return (
+            f"no price of {nodes.node_type} is known; in site.yaml, prices: [{example}] gives one"
+        )
     where = f"list price of {listed.region}"
     return HourlyPrice(listed.usd_per_hour, where, listed.purchase, listed.date, listed.source, why)
 

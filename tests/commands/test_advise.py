@@ -242,6 +242,7 @@ BAD = [
     (["--clusters", "nowhere"], "there is no cluster config 'nowhere'", 1),
     (["--clusters", "small"], "--clusters: no nodes with known GPUs in small", 1),
     (["--plot", "a.pdf"], "--plot: a.pdf is no .png or .svg", 1),
+    (["--set", "precision=fp32"], "no time is given for a training in fp32", 1),
     (
         ["--set", "cluster=small", "--set", "nodes=1", "--set", "parallel.tensor=1"],
         "c6i.xlarge has no GPU",

@@ -114,9 +114,9 @@ def test_what_is_assumed_is_said(clusterjobs: Callable[..., Any], folder: pathli
     text = f"{SCRIPT}model: {{{MODEL}, sharding: fsdp}}\n"
     assert "assumed: a decoder, all parameters are trained" in block(clusterjobs, folder, text)
     found = foresight(clusterjobs, folder, text)
-    assert found["assumed"] == ["a decoder", "all parameters are trained"]
+    assert found["assumed"] == ["a decoder", "all parameters are trained", "in bf16"]
     assert not found["validated"]
-    said = text.replace("sharding", "kind: decoder, trainable: all, sharding")
+    said = text.replace("sharding", "kind: decoder, trainable: all, sharding") + "precision: bf16\n"
     assert foresight(clusterjobs, folder, said)["assumed"] == []
 
 

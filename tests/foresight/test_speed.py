@@ -54,7 +54,6 @@ def test_a_validated_layout_has_a_narrow_range_and_no_doubts() -> None:
         ({"engine": "fsdp", "zero": 3}, Network(3200, "efa"), "FSDP over EFA"),
         ({"engine": "deepspeed", "zero": 2}, Network(3200, "efa"), "ZeRO-2, ZeRO-3"),
         ({"tensor": 16}, INFINIBAND, "tensor parallelism over nodes"),
-        ({"precision": "fp32"}, INFINIBAND, "fp32"),
     ],
 )
 def test_what_nobody_published_has_a_range_of_a_factor_of_two(

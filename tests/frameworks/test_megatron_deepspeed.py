@@ -242,7 +242,7 @@ def test_a_loss_scale_that_deepspeed_cannot_have_is_refused() -> None:
 
 
 def test_clipping_that_is_known_only_when_the_job_runs_is_refused() -> None:
-    keys = {**SMALL, "parameters": {"CLIP": 1.0}}
+    keys = {**SMALL, "precision": "fp16", "parameters": {"CLIP": 1.0}}
     args = {**ARGS, "clip-grad": "{{ parameters.CLIP }}"}
     (problem,) = problems_of(**{**keys, "args": args})
     assert "must equal gradient_clipping in ds_config" in problem.what

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from clusterjobs import resources
 from clusterjobs.clusters.parallelcluster.facts import cluster_facts
@@ -18,18 +19,27 @@ from clusterjobs.spec.load import load_spec
 BASE = {"name": "a", "cluster": "p4d-a100", "framework": "torchrun", "script": "t.py"}
 
 
+_NOTHING: Mapping[str, object] = MappingProxyType({})
+
+
 def plan_of(
-    config: str | None = None, site: Mapping[str, object] = MappingProxyType({}), **keys: object
+    config: str | None = None,
+    site: Mapping[str, object] = _NOTHING,
+    texts: Mapping[str, str] = MappingProxyType({}),
+    **keys: object,
 ) -> Plan:
-    """The plan of BASE with other keys; None leaves one out. `config` is a config's text."""
+    """The plan of BASE with other keys; None leaves one out. `config` is a config's text.
+
+    `texts`: of the framework's own config files, by their names.
+    """
     data = {key: value for key, value in {**BASE, **keys}.items() if value is not None}
     spec = load_spec(json.dumps(data), "exp.yaml", option_models())
     name = f"{data['cluster']}.yaml"
     text = config or (resources.cluster_configs_dir() / name).read_text(encoding="utf-8")
-    return resolve(spec, cluster_facts(read_cluster(text, name, site)[0]))
+    return resolve(spec, cluster_facts(read_cluster(text, name, site)[0]), texts)
 
 
-def problems_of(config: str | None = None, **keys: object) -> tuple[Problem, ...]:
+def problems_of(config: str | None = None, **keys: Any) -> tuple[Problem, ...]:
     """What is wrong with it; nothing is an empty tuple."""
     try:
         plan_of(config, **keys)

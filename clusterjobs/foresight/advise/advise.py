@@ -20,7 +20,7 @@ from clusterjobs.foresight.advise.choices import (
     within_limit,
 )
 from clusterjobs.foresight.advise.request import Request
-from clusterjobs.foresight.foresee import NO_NETWORK, OFFLOADED
+from clusterjobs.foresight.foresee import IN_FP32, NO_NETWORK, OFFLOADED
 from clusterjobs.foresight.formulas.constants import range_factors
 from clusterjobs.foresight.formulas.layouts import (
     TIE,
@@ -252,6 +252,8 @@ class Planned:
             raise one_problem(found.why, self.loaded.source.locate(()), hint=found.hint)
         if found.layout.offload != "none":
             raise one_problem(OFFLOADED, hint="advise ranks layouts whose states are on the GPUs")
+        if found.layout.precision == "fp32":
+            raise one_problem(IN_FP32, hint="write precision: bf16, or fp16 for V100")
         return found
 
     def refusal(self, settings: Sequence[Setting]) -> str:

@@ -124,7 +124,6 @@ def region(model: ModelShape, layout: Layout, gpu: Gpu, network: Network) -> Reg
             not model.causal and model.predicted_share == 0,
             "no published measurement trained a vision transformer",
         ),
-        (precision == "fp32", "no published measurement trained in fp32"),
         (precision == "nvfp4", "nvfp4 is estimated as fp8"),
         (
             layout.tensor > layout.gpus_per_node,

@@ -120,6 +120,7 @@ class Fairseq(Framework):
     parallel_keys = ()
     log_lines = (_INNER,)
     reads_precision = True
+    half_precisions = ("fp16",)
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance

@@ -9,7 +9,13 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.arguments import argument_key, argument_names, given_arguments
+from clusterjobs.frameworks.arguments import (
+    Argument,
+    argument_key,
+    argument_names,
+    arguments_by_key,
+    given_arguments,
+)
 from clusterjobs.frameworks.base import EXIT_MINUTES, Saving, Task, folder_on_the_node
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.model import Model
@@ -47,23 +53,37 @@ def model_arguments(spec: Experiment, has_positions: bool, names: ModelFlags) ->
         yield from ("--seq-length", str(model.sequence))
         if has_positions and "max_position_embeddings" not in names_given:
             yield from ("--max-position-embeddings", str(model.sequence))
-        yield from _further_model_arguments(model, names)
+        for one in _of_optional_keys(model, names):
+            yield from (f"--{one.name}", *one.texts)
     if spec.precision in ("fp16", "bf16"):
         yield f"--{spec.precision}"
 
 
-def _further_model_arguments(model: Model, names: ModelFlags) -> Iterator[str]:
+def _of_optional_keys(model: Model, names: ModelFlags) -> Iterator[Argument]:
+    """The arguments that follow from the optional keys of `model`."""
+
+    def of(key: str, name: str, *values: object) -> Argument:
+        return Argument(key, name, tuple(map(str, values)), "model")
+
     if model.kv_heads and model.kv_heads != model.heads:
-        yield from (*names.kv_heads, str(model.kv_heads))
+        *switches, name = names.kv_heads
+        yield from (of("kv_heads", one) for one in switches)
+        yield of("kv_heads", name, model.kv_heads)
     if model.ffn:
-        yield from ("--ffn-hidden-size", str(model.ffn))
+        yield of("ffn", "ffn-hidden-size", model.ffn)
     if model.glu:
-        yield "--swiglu"
+        yield of("glu", "swiglu")
     if model.tied is False:
-        yield "--untie-embeddings-and-output-weights"
+        yield of("tied", "untie-embeddings-and-output-weights")
     if model.experts:
-        yield from ("--num-experts", str(model.experts))
-        yield from (names.experts_per_token, str(model.experts_per_token))
+        yield of("experts", "num-experts", model.experts)
+        yield of("experts_per_token", names.experts_per_token, model.experts_per_token)
+
+
+def all_arguments(spec: Experiment, names: ModelFlags) -> dict[str, Argument]:
+    """The spec's arguments by their keys, and those that follow from optional keys of `model`."""
+    derived = _of_optional_keys(spec.model, names) if spec.model else ()
+    return {**{one.key: one for one in derived}, **arguments_by_key(spec)}
 
 
 def parallel_arguments(task: Task) -> Iterator[str]:

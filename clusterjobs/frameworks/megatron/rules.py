@@ -175,8 +175,8 @@ SCHEDULE_RULES: tuple[Rule[Given], ...] = (
         Case(
             ("args", "train-iters"),
             # of tasks/main.py: `epochs` gives the length
-            "not train_iters, not train_samples, not skip_train, not inference, not task, "
-            "not epochs",
+            "not spec.training, not train_iters, not train_samples, not skip_train, "
+            "not inference, not task, not epochs",
             "train-iters is missing: how long to train",
             "add `train-iters: 500000` or train-samples to args",
         ),

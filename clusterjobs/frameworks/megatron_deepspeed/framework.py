@@ -50,6 +50,7 @@ from clusterjobs.frameworks.megatron.command_line import (
     LENGTH_ARGUMENTS,
     SAVING,
     ModelFlags,
+    all_arguments,
     batch_arguments,
     checkpoint_arguments,
     model_arguments,
@@ -130,7 +131,7 @@ def derived_arguments(task: Task, options: Options) -> tuple[Value, ...]:
     )
 
 
-_MODEL_FLAGS = ModelFlags(("--num-key-value-heads",), "--topk")
+_MODEL_FLAGS = ModelFlags(("num-key-value-heads",), "topk")
 
 
 def _deepspeed_arguments(options: Options) -> Iterator[Value]:
@@ -209,6 +210,7 @@ class MegatronDeepSpeed(Framework):
     options = Options
     log_lines = (_ITERATION,)
     reads_precision = True
+    half_precisions = ("bf16", "fp16")
     packages = ("torch", "deepspeed")
     # Of megatron/utils.py. amp_C is missing if apex was built without --cuda_ext, and cannot be
     # imported after an update of torch. amp_C needs the libraries that torch has loaded.
@@ -294,7 +296,7 @@ def _check_arguments(
     check_arguments(spec, diagnostics, table("megatron-deepspeed", spec), derived)
     check_zero(options.zero, spec.parallel.pipeline, diagnostics)
     config = DsConfig(options.ds_config, options.zero.stage, spec.precision)
-    given = Given(task, arguments_by_key(spec), config)
+    given = Given(task, all_arguments(spec, _MODEL_FLAGS), config)
     check_rules(RULES, given, diagnostics)
 
 

@@ -43,14 +43,14 @@ def needs_one_connection(task: Task) -> bool:
 
 def derived_arguments(task: Task) -> Iterator[Value]:
     """The flags that follow from the spec's other keys."""
-    yield from model_arguments(task.spec, True, _MODEL_FLAGS)
+    yield from model_arguments(task.spec, True, MODEL_FLAGS)
     yield from parallel_arguments(task)
     yield from _further_parallel_arguments(task)
     yield from batch_arguments(task)
     yield from checkpoint_arguments(task.spec)
 
 
-_MODEL_FLAGS = ModelFlags(("--group-query-attention", "--num-query-groups"), "--moe-router-topk")
+MODEL_FLAGS = ModelFlags(("group-query-attention", "num-query-groups"), "moe-router-topk")
 
 
 def _further_parallel_arguments(task: Task) -> Iterator[str]:

@@ -32,6 +32,7 @@ from clusterjobs.frameworks.megatron.command_line import DERIVED_FROM as COMMON_
 from clusterjobs.frameworks.megatron.command_line import (
     LENGTH_ARGUMENTS,
     SAVING,
+    all_arguments,
     origins_of,
     size_hints,
 )
@@ -45,6 +46,7 @@ from clusterjobs.frameworks.megatron.foreseen import (
 )
 from clusterjobs.frameworks.megatron_lm.command_line import (
     DERIVED_FROM,
+    MODEL_FLAGS,
     derived_arguments,
     environment,
 )
@@ -114,6 +116,7 @@ class MegatronLm(Framework):
     parallel_keys = ("tensor", "pipeline", "virtual_pipeline", "context", "expert", "sequence")
     log_lines = (_ITERATION,)
     reads_precision = True
+    half_precisions = ("bf16", "fp16")
     packages = ("torch",)  # not megatron-core, which a checkout of Megatron-LM brings
     argument_check = "check_megatron_lm"
     length_arguments = LENGTH_ARGUMENTS
@@ -128,7 +131,7 @@ class MegatronLm(Framework):
         hints = size_hints(spec, {**COMMON_ORIGINS, **_SIZES})
         refuse_arguments(spec, diagnostics, origins, hints)
         check_arguments(spec, diagnostics, table(self.name, spec), origins)
-        given = GivenArguments(task, arguments_by_key(spec))
+        given = GivenArguments(task, all_arguments(spec, MODEL_FLAGS))
         check_rules(RULES, given, diagnostics)
         if script is None:
             return None

@@ -319,8 +319,8 @@ EXPERT_RULES: tuple[Rule[Given], ...] = (
         Case(
             _EXPERT,
             "parallel.expert > 1, not num_experts",
-            "num-experts is missing: the experts of a layer",
-            "add `num-experts: 8` to args",
+            "the number of experts of a layer is missing",
+            "add `experts: 8, experts_per_token: 2` to model",
         ),
     ),
     row(

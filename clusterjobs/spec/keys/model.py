@@ -208,8 +208,8 @@ class ModelKeys:
         Training | None,
         Key(
             "how long the training is, by one of the keys below: for [foresight](foresight.md), "
-            "and as the argument of both Megatrons (`train-iters`), fairseq (`max-update`) and "
-            "huggingface (`max_steps`) where `args` have none, and no `config`",
+            "and for both Megatrons (`train-iters`), fairseq (`max-update`), huggingface "
+            "(`max_steps`) and GPT-NeoX (`train_iters`) where nothing else says it",
             "{tokens: 300e9}",
             schedules=False,
             default_is="what the arguments say (`train-iters`, `max_steps`)",
