@@ -69,7 +69,10 @@ def state_of(run: Run) -> str:
 
 
 def best_point(runs: Sequence[Run]) -> str:
-    """A sentence; "" if the runs are not points, or none has a loss."""
+    """One sentence, or two if points differ in their seed alone: the best of many is luck.
+
+    "" if the runs are not points, or none has a loss.
+    """
     metric = metric_of(runs)
     best = metric.best
     if best is None or len(runs) < 2 or not any(run.point for run in runs):
@@ -77,7 +80,16 @@ def best_point(runs: Sequence[Run]) -> str:
     value = loss(metric.values[best] or 0.0)
     text = f"Best: {runs[best].name}, {metric.name} {value}"
     steps = {run.steps for run, counts in zip(runs, metric.complete, strict=True) if counts}
-    return text + (" (the points have different numbers of steps)." if len(steps) > 1 else ".")
+    text += " (the points have different numbers of steps)." if len(steps) > 1 else "."
+    means = [
+        (statistics.fmean(known), name_of(group), len(known))
+        for group, places in groups_of(runs).items()
+        if len(known := metric.known(places)) > 1
+    ]
+    if not means:
+        return text
+    mean, name, seeds = min(means)
+    return f"{text} Best mean over seeds: {name}, {metric.name} {loss(mean)} ({seeds} seeds)."
 
 
 # Points that differ only in their seed are one group.

@@ -161,10 +161,11 @@ def _scatter(
         and (y := by_metric.place(f"{metric.values[run]:.6g}")) is not None
     ]
     marks.sort(key=lambda mark: mark.kind == "best")  # in front of the others
+    best = "" if metric.best is None else texts[metric.best]
     return Scatter(
         axis.name,
         marks,
-        [(number(_across(place)), text) for place, text in _apart(axis.labels)],
+        [(number(_across(place)), text) for place, text in _apart(axis.labels, best)],
         [(number(_down(place)), text) for place, text in _metric_labels(metric)],
     )
 
@@ -177,13 +178,16 @@ def _down(place: float) -> float:
     return _BOTTOM - (_BOTTOM - _TOP) * (0.04 + 0.92 * place)
 
 
-def _apart(labels: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
-    """Labels that do not touch each other, the first and the last among them."""
+def _apart(labels: Sequence[tuple[float, str]], best: str) -> list[tuple[float, str]]:
+    """Labels that do not touch each other; the value of the best point comes first."""
     kept: list[tuple[float, str]] = []
-    for place, text in labels:
-        if not kept or place - kept[-1][0] >= 0.022 * (len(text) + len(kept[-1][1])) / 2 + 0.02:
+    for place, text in sorted(labels, key=lambda label: label[1] != best):
+        if all(
+            abs(place - other) >= 0.022 * (len(text) + len(label)) / 2 + 0.02
+            for other, label in kept
+        ):
             kept.append((place, text))
-    return kept
+    return sorted(kept)
 
 
 def _parallel(

@@ -25,6 +25,16 @@ def test_the_best_point_is_complete() -> None:
     assert runs[best].name in best_point(runs)
 
 
+def test_the_best_mean_over_seeds_is_named_beside_the_best_point() -> None:
+    runs = seeded_sweep()
+    sweep = sweep_of(runs)
+    assert sweep
+    assert sweep.seeds
+    assert sweep.seeds.rows[0][:4] == ("0.0003", "768", "5", "2.893")
+    assert "Best mean over seeds: lr=0.0003, width=768, loss 2.893 (5 seeds)." in best_point(runs)
+    assert "seeds" not in best_point(sweep_runs(3))
+
+
 def test_a_loss_that_is_no_number_is_never_the_best() -> None:
     runs = sweep_runs(3)
     last = runs[0].windows[-1]
@@ -73,3 +83,12 @@ def test_a_mean_counts_the_steps_that_all_long_enough_runs_have() -> None:
     ]
     found = [(one.step, one.values["loss"], one.low["loss"]) for one in mean_windows(runs)]
     assert found == [(10, 3, 1), (20, 3, 1), (30, 3, 1)]
+
+
+def test_the_value_of_the_best_point_has_a_label_below_each_drawing() -> None:
+    runs = seeded_sweep()
+    best, sweep = metric_of(runs).best, sweep_of(runs)
+    assert sweep
+    assert best is not None
+    for name, drawing in zip(runs[best].point, sweep.scatters, strict=False):
+        assert runs[best].point[name] in [text for _, text in drawing.bottom]
