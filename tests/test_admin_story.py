@@ -12,6 +12,8 @@ import shutil
 import pytest
 from packaged_upgrade import edit, upgrade
 
+from clusterjobs import resources
+
 __all__ = ["upgrade"]
 pytestmark = pytest.mark.slow
 
@@ -202,3 +204,52 @@ def test_a_site_names_the_release_of_its_clusters(admin: Admin) -> None:
     (SITE / "site.yaml").write_text('requires: ">=0.1, <99"\nparallelcluster: 3.13.2\n')
     admin.runs("plan users/user0/exp0.yaml")
     admin.runs("site")
+
+
+def test_rules_reach_slurm_no_looser_than_the_plan(admin: Admin) -> None:
+    (SITE / "policy.yaml").write_text(
+        "rules:\n"
+        "- {name: everyone, message: At most 8 nodes., limits: {nodes: 8}}\n"
+        "- {name: nlp, message: m, when: {groups: [nlp]}, limits: {nodes: 16}}\n"
+        "- {name: paid, message: Say who pays., require: [sbatch.comment]}\n"
+    )
+    refused = admin.runs("plan users/user0/exp1.yaml --group nlp --set nodes=12", code=1)
+    assert "nodes: 12 is more than 8" in refused
+    pathlib.Path("users.list").write_text("ann|research|nlp\nbob|research|nlp,vision\n")
+    exported = admin.runs("policy export --slurm --cluster p4d-a100 --users users.list")
+    assert "node=16" not in exported  # Slurm would take it in place of 8
+    for text in ("MaxTRESPerJob=node=8", "no setting of Slurm is about --comment"):
+        assert text in exported
+    plugin = admin.runs("policy export --lua --cluster p4d-a100")
+    assert "Say who pays." in plugin
+    assert "not enforced" not in plugin
+
+
+def test_variables_of_the_shell_that_would_beat_the_rules_are_named(
+    admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SBATCH_TIMELIMIT", "30-0")
+    assert "sbatch takes SBATCH_TIMELIMIT of this shell" in admin.runs(
+        "render users/user0/exp0.yaml"
+    )
+
+
+def test_values_that_slurm_refuses_are_refused_before(admin: Admin) -> None:
+    shown = admin.runs("plan users/user0/exp1.yaml --set sbatch.mem=64GiB", code=1)
+    assert "64GiB" in shown
+    cluster = SITE / "clusters/own.yaml"
+    cluster.parent.mkdir(exist_ok=True)
+    text = (resources.cluster_configs_dir() / "small.yaml").read_text()
+    settings = "  SlurmSettings:\n    CustomSlurmSettings: [{MaxArraySize: many}]\n"
+    cluster.write_text(text.replace("  SlurmSettings:\n", settings))
+    assert "'many' is not a number" in admin.runs("validate own", code=1)
+
+
+def test_keys_that_were_renamed_are_changed_for_all_users(admin: Admin) -> None:
+    spec = pathlib.Path("users/user4/exp0.yaml")
+    spec.write_text(f"{spec.read_text()}logs_export: /archive  # ten years\n")
+    assert "logs_export is now logs.export" in admin.runs(f"plan {spec}", code=1)
+    admin.runs("migrate users --write")
+    assert spec.read_text().endswith("logs: {export: /archive}  # ten years\n")
+    admin.runs(f"plan {spec}")
+    assert "30 specs, 0 with old names of keys" in admin.runs("migrate users")
