@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from clusterjobs.slurm.options import known_options
@@ -24,7 +25,8 @@ class Line(NamedTuple):
     function: str  # "" outside of all functions
 
 
-class ScriptParts(NamedTuple):
+@dataclass(frozen=True)
+class ScriptParts:
     """`lines` have code or are directives, or the first; without bodies of here-documents."""
 
     lines: tuple[Line, ...]
@@ -34,7 +36,7 @@ class ScriptParts(NamedTuple):
         """The commands of a function; empty if there is none of this name."""
         return tuple(one for one in self.lines if one.function == name and one.code)
 
-    @property
+    @functools.cached_property
     def functions(self) -> Mapping[str, Line]:
         """The first line of every function by its name."""
         first: dict[str, Line] = {}
@@ -43,12 +45,12 @@ class ScriptParts(NamedTuple):
                 first.setdefault(one.function, one)
         return first
 
-    @property
+    @functools.cached_property
     def commands(self) -> tuple[Line, ...]:
         """The commands outside of functions."""
         return self.function("")
 
-    @property
+    @functools.cached_property
     def directives(self) -> tuple[Line, ...]:
         return tuple(one for one in self.lines if one.text.lstrip().startswith("#SBATCH"))
 
@@ -60,6 +62,7 @@ def script_parts(text: str) -> ScriptParts:
     return ScriptParts(tuple(_lines(script)), programs)
 
 
+@functools.lru_cache(maxsize=4096)  # the scripts of a sweep, and of a site, have most lines alike
 def code_of(text: str) -> str:
     """A line without its comment and its indentation."""
     return _COMMENT.sub("", text).strip()
@@ -74,9 +77,10 @@ def _lines(script: str) -> Iterator[Line]:
                 ends.pop(0)
             continue
         code = code_of(text)
-        ends = ["".join(match.groups("")) for match in _HERE.finditer(code)]
+        if "<<" in code:
+            ends = ["".join(match.groups("")) for match in _HERE.finditer(code)]
         of_one_line = ""
-        if found := _FUNCTION.match(text):
+        if "()" in text and (found := _FUNCTION.match(text)):
             if code.endswith(("{", "(")):
                 functions.append(found[1])
             else:

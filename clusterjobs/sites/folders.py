@@ -12,7 +12,7 @@ import re
 import shlex
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -130,17 +130,16 @@ def trusted(path: pathlib.Path) -> pathlib.Path:
     if mode is not None:
         whole = pathlib.Path.cwd() / path
         real = whole.resolve()
+        # The owner of / is not 0 where root is another user, as in a namespace.
+        owners = {0, os.geteuid(), pathlib.Path("/").stat().st_uid}
         for one in dict.fromkeys((whole, *whole.parents, real, *real.parents)):
-            _check_parent(one, path)
+            _check_parent(one, path, owners)
     return path
 
 
-def _check_parent(one: pathlib.Path, path: pathlib.Path) -> None:
+def _check_parent(one: pathlib.Path, path: pathlib.Path, owners: Collection[int]) -> None:
     state = one.lstat()
-    of_system = (
-        pathlib.Path("/").stat().st_uid
-    )  # not 0 where root is another user, as in a namespace
-    if state.st_uid not in (0, os.geteuid(), of_system):
+    if state.st_uid not in owners:
         what = f"{one} belongs to another user (number {state.st_uid}), who could change {path}"
         raise one_problem(what, hint="its owner must be root or you: copy it, or chown it")
     is_open = state.st_mode & stat.S_IWOTH and not state.st_mode & stat.S_ISVTX
