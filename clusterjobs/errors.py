@@ -96,7 +96,10 @@ def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The name in `known` that is most similar to `word`; None if none is similar."""
     import difflib  # only needed after a mistake
 
-    matches = difflib.get_close_matches(word, list(known), n=3, cutoff=cutoff)
+    known = list(known)
+    if alike := [one for one in known if one.casefold() == word.casefold()]:
+        return alike[0]
+    matches = difflib.get_close_matches(word, known, n=3, cutoff=cutoff)
     swapped = [match for match in matches if sorted(match) == sorted(word)]
     return next(iter([*swapped, *matches]), None)
 

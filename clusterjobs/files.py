@@ -38,11 +38,16 @@ _PATIENCE = 10.0  # seconds until a program must have written into a pipe
 def open_or_wait(path: Path) -> BinaryIO:
     """The file, opened for reading, or a pipe into which a program writes: `<(...)` in a shell.
 
-    Raises OSError, also for a pipe into which nobody writes: reading it would wait for ever.
+    Raises OSError, also for a pipe into which nobody writes, and for a device such as /dev/zero:
+    reading it would take for ever.
     """
     file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
     os.set_blocking(file.fileno(), True)
-    if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
+    mode = os.fstat(file.fileno()).st_mode
+    if (stat.S_ISCHR(mode) or stat.S_ISBLK(mode)) and not file.isatty():
+        file.close()
+        raise OSError(errno.EINVAL, "it is a device, and not a file", str(path))
+    if stat.S_ISFIFO(mode):
         poll = select.poll()
         poll.register(file, select.POLLIN | select.POLLHUP)
         if not poll.poll(_PATIENCE * 1000):

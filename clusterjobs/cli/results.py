@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from clusterjobs.console import print_json, printable, spec_argument, table
+from clusterjobs.runs.jobs.states import PENDING, RUNNING
 from clusterjobs.runs.results import (
     Row,
     Value,
@@ -82,7 +83,10 @@ def results(
     else:
         click.echo(_table(rows))
         if key:
-            click.echo(f"best: point {rows[0].index}, {printable(key)} {number_of(rows[0], key):g}")
+            is_over = not {PENDING, RUNNING}.intersection(row.state for row in rows)
+            best = "best" if is_over else "best so far"
+            value = number_of(rows[0], key)
+            click.echo(f"{best}: point {rows[0].index}, {printable(key)} {value:g}")
 
 
 def _csv(titles: Sequence[str], cells: Sequence[Sequence[Value]]) -> str:

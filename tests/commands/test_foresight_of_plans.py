@@ -78,7 +78,7 @@ def test_the_block_has_the_same_numbers(
 
 @pytest.mark.parametrize(
     ("framework", "missing"),
-    [("deepspeed", "(add model: {"), ("torchrun", "(add sharding to model")],
+    [("deepspeed", "(add model: {"), ("torchrun", "; add sharding to model")],
 )
 def test_a_training_on_gpus_without_a_model_is_told_what_is_missing(
     framework: str, missing: str, clusterjobs: Callable[..., Any], folder: pathlib.Path

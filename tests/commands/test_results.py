@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from stand_in_squeue import write_squeue
+from stand_in_squeue import row, write_squeue
 from sweep_on_disk import SweepOnDisk
 
 from clusterjobs.runs.results import column
@@ -62,6 +62,15 @@ def test_the_best_point_stands_first_and_is_named(
     assert done.out.endswith("best: point 2, loss 1.25\n")
     done = clusterjobs("results", sweep.spec, "--sort", "loss", "--largest", "--json")
     assert [one["index"] for one in json.loads(done.out)["points"]] == [0, 2, 1]
+
+
+def test_the_best_point_is_the_best_so_far_while_others_run(
+    clusterjobs: Callable[..., Any], sweep: SweepOnDisk, tmp_path: pathlib.Path
+) -> None:
+    write_squeue(tmp_path / "bin", row("43", "RUNNING", array="40", index="1"))
+    sweep.job(1, "43")
+    done = clusterjobs("results", sweep.spec, "--sort", "loss")
+    assert done.out.endswith("best so far: point 0, loss 2.5\n")
 
 
 def test_an_unknown_column_is_named_with_those_that_exist(

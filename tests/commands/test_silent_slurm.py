@@ -102,6 +102,11 @@ def test_a_pipe_into_which_nobody_writes_is_an_error(
         assert (done.code, "nobody writes into this pipe" in done.err) == (1, True), done.err
 
 
+def test_a_device_without_an_end_is_no_log(clusterjobs: Run) -> None:
+    done = clusterjobs("report", "/dev/full")
+    assert (done.code, done.err) == (1, "cannot read /dev/full: it is a device, and not a file\n")
+
+
 def test_a_pipe_into_which_a_program_writes_is_read(clusterjobs: Run, folder: pathlib.Path) -> None:
     os.mkfifo("pipe.yaml")
     spec = "name: x\ncluster: small\nframework: command\ncommand: ./run\n"

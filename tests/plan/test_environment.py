@@ -84,6 +84,31 @@ def test_what_is_needless_is_a_warning(name: str, why: str, hint: str) -> None:
     assert (warning.what, warning.hint) == (f"{name} {why}", hint)
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("NCCL_DEBUGG", "NCCL_DEBUG"),
+        ("NCCL_SOCKET_IF_NAME", "NCCL_SOCKET_IFNAME"),
+        ("TORCH_NCCL_BLOCKING_WAITS", "TORCH_NCCL_BLOCKING_WAIT"),
+        ("PYTORCH_CUDA_ALOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"),
+        ("CUDA_DEVICE_MAX_CONNECTION", "CUDA_DEVICE_MAX_CONNECTIONS"),
+        ("OMP_NUM_THREAD", "OMP_NUM_THREADS"),
+        ("FI_PROVIDERS", "FI_PROVIDER"),
+    ],
+)
+def test_a_misspelt_variable_of_a_library_is_a_warning(name: str, meant: str) -> None:
+    (warning,) = plan_of(env={name: "x"}).warnings
+    assert (warning.path, warning.warning) == (f"env.{name}", True)
+    assert warning.hint == f"did you mean {meant}?"
+
+
+def test_variables_of_libraries_and_of_ones_own_are_no_mistakes() -> None:
+    names = (
+        "NCCL_DEBUG NCCL_FASTRAK_IFNAME NCCL_MINE OMP_PLACES TORCH_LOGS CUDA_HOME MY_NCCL_DEBUGG"
+    )
+    assert not plan_of(env=dict.fromkeys(names.split(), "x")).warnings
+
+
 def test_conda_and_venv_exclude_each_other() -> None:
     (problem,) = problems_of(software={"conda": "/fsx/conda/env", "venv": "/fsx/venv"})
     assert (problem.path, problem.warning) == ("software.venv", False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import re
 import sys
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 
 import click
 
+from clusterjobs.clusters.source import is_path
 from clusterjobs.console import completed_by, print_json, problem_data, show_problems, styled
 from clusterjobs.errors import counted, one_problem
 from clusterjobs.importing.scripts.proof import Proof, prove
@@ -62,7 +64,7 @@ def import_(
     results: list[tuple[str, Imported, Proof]] = []
     for script in scripts:
         target = _target(script, output, several=len(scripts) > 1)
-        imported, proof = _import(script, cluster, str(target or "the spec"))
+        imported, proof = _import(script, cluster, target)
         results.append((script, imported, proof))
         if target is not None:
             _write(target, proof.text, force)
@@ -78,7 +80,9 @@ def import_(
     return 0 if all(complete) else 1
 
 
-def _import(script: str, cluster: str | None, written_to: str) -> tuple[Imported, Proof]:
+def _import(
+    script: str, cluster: str | None, target: pathlib.Path | None
+) -> tuple[Imported, Proof]:
     path = pathlib.Path(script)
     folder = pathlib.Path.cwd() if script == "-" else path.parent
     text = sys.stdin.read() if script == "-" else read_text(path)
@@ -86,8 +90,16 @@ def _import(script: str, cluster: str | None, written_to: str) -> tuple[Imported
         raise one_problem(f"{script} is no script: it has NUL bytes")
     refuse_other_files(text, shown_name(path), wanted="an sbatch script")
     name = "job" if script == "-" else re.sub(r"[^\w.-]", "-", path.stem)
-    imported = import_script(text, _beside(folder, path), cluster or "CLUSTER", name)
-    return imported, prove(imported, folder, cluster, written_to)
+    named = _from_spec(cluster, target) if cluster else "CLUSTER"
+    imported = import_script(text, _beside(folder, path), named, name)
+    return imported, prove(imported, folder, cluster, str(target or "the spec"))
+
+
+def _from_spec(cluster: str, target: pathlib.Path | None) -> str:
+    """The cluster as a spec names it: a path is relative to the spec's folder."""
+    if target is None or not is_path(cluster) or pathlib.PurePath(cluster).is_absolute():
+        return cluster
+    return os.path.relpath(cluster, target.parent)
 
 
 def _beside(folder: pathlib.Path, script: pathlib.Path) -> dict[str, str]:

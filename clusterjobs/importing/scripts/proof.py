@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 import re
 import tempfile
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from clusterjobs.clusters.source import is_path
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.importing.scripts.marks import UNKNOWN
 from clusterjobs.importing.scripts.record import words_of
@@ -92,7 +92,7 @@ def _plan(text: str, imported: Imported, folder: pathlib.Path, cluster: str | No
         if cluster is None:
             (spec.parent / "cluster.yaml").write_text(_description(imported, text), "utf-8")
             text = re.sub(r"(?m)^cluster: .*$", "cluster: ./cluster.yaml", text)
-        elif os.sep in cluster:
+        elif is_path(cluster):
             text = re.sub(
                 r"(?m)^cluster: .*$", f"cluster: {pathlib.Path(cluster).absolute()}", text
             )

@@ -240,7 +240,9 @@ class _Import:
             self._node_number(launch)
         for other in found[:-1]:
             why = "another launch: one job has one; write a spec for each, with needs"
-            self._missing.append(Line(other.call.line, " ".join(other.call.words)[:80], why))
+            self._missing.append(
+                Line(other.call.line, self._marks.shown(" ".join(other.call.words))[:80], why)
+            )
         self._conditions(recording, recorded)
         self._head(launch)
         if launch is None:

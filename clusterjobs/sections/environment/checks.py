@@ -165,6 +165,7 @@ _ON_FABRICS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "efa": ("has no effect with EFA", "remove it"),
     },
 }
+_FAMILIES = ("NCCL_", "TORCH_", "PYTORCH_", "CUDA_", "OMP_", "FI_", "GLOO_")
 _TCP_INSTEAD = {"FI_PROVIDER": "tcp", "NCCL_NET": "socket"}
 _INTERFACE = re.compile(r"=?(?:eth|ens|enp)\w+")
 
@@ -181,6 +182,14 @@ def _misleading(context: Context, name: str, value: str) -> tuple[str, str] | No
     if name == "TORCH_DISTRIBUTED_DEBUG" and value.upper() not in levels and "$" not in value:
         return f"torch knows {', '.join(levels)}, and ends at {value}", f"write {name}: DETAIL"
     return None
+
+
+def _meant(name: str) -> str | None:
+    if not name.startswith(_FAMILIES):
+        return None
+    from clusterjobs.sections.environment.known_variables import meant_variable  # few specs need it
+
+    return meant_variable(name)
 
 
 def check_variables(context: Context, env: Mapping[str, str]) -> None:
@@ -225,6 +234,9 @@ def check_variables(context: Context, env: Mapping[str, str]) -> None:
             and not placement.node_type.neuron_cores
         ):
             _check_device_rdma(context, path)
+        elif meant := _meant(name):
+            what = f"{name} is no variable that is known, so it may have no effect"
+            context.problem(path, what, f"did you mean {meant}?", warning=True)
 
 
 def check_references(context: Context, env: Mapping[str, Value]) -> None:

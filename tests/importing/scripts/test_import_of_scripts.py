@@ -755,3 +755,29 @@ def test_what_the_job_sets_itself_is_not_said_to_be_lost(
     found = _import(tmp_path, capsys, f"{HEAD}{port}srun torchrun train.py\n")
     assert "env.MASTER_PORT" in found["not_needed"]
     assert not found["not_carried_over"]
+
+
+def test_the_path_of_a_cluster_is_written_as_the_spec_finds_it(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "job.sh").write_text(f"{HEAD}srun torchrun train.py\n")
+    description = (
+        "kind: slurm\nnode_types: {a: {cpus: 64, gpus: 8}}\npartitions: {train: {nodes: {a: 2}}}\n"
+    )
+    for place in ("here.yaml", "own/there.yaml"):
+        (tmp_path / place).write_text(description)
+        assert (
+            run(["import", "own/job.sh", "--cluster", place, "-o", "own/out.yaml", "--force"]) == 0
+        )
+        assert run(["plan", "own/out.yaml"]) == 0
+    assert yaml.safe_load((tmp_path / "own" / "out.yaml").read_text())["cluster"] == "there.yaml"
+
+
+def test_a_further_launch_is_shown_with_the_scripts_variables(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    launch = "srun python main.py --data $SCRATCH/imagenet --seed"
+    found = _import(tmp_path, capsys, f"{HEAD}{launch} 1\n{launch} 2\n")
+    assert found["not_carried_over"][0]["what"] == f"{launch} 1"
