@@ -641,6 +641,11 @@ FORMS: Mapping[str, Form] = {
         lambda x: f"step {(x - 1) % 200 + 1}/200 loss {loss(x):.4f} step_time 0.5\n",
         "step_seconds loss",
     ),
+    "a line at the end of each epoch": Form(
+        lambda x: f"Epoch {x // 50}: step 50 loss {loss(x):.4f} step_time 0.5\n",
+        "steps step_seconds loss",
+        every=50,
+    ),
     "an epoch above": Form(
         lambda x: (
             (f"Epoch {x // 200 + 1}/3\n" if x % 200 == 10 else "")

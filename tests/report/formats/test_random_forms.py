@@ -116,6 +116,59 @@ def random_form(chance: random.Random) -> Form:
     return Form(line, every=chance.choice((1, 5, 10, 50)))
 
 
+_IN_EPOCHS = (
+    *("Epoch {e} {s} {k}/{n}", "Epoch [{e}/5], {s} [{k}/{n}]", "epoch: {e}, {s}: {k}/{n}"),
+    *("Epoch {e}/5 | {s} {k}/{n}", "epoch={e} {s}={k}/{n}", "[{e}/5][{k}/{n}]"),
+    *("Epoch: [{e}][{k}/{n}]", "Epoch {e}: {s} {k}", "[Epoch {e}/5] [Batch {k}/{n}]"),
+    "Train Epoch: {e} [{k}/{n}]",
+)
+_VALIDATIONS = (
+    *("eval: {s} {x} loss 9.9\n", "validation loss at {s} {x}: 9.9\n", "val_loss: 9.9 ({s} {x})\n"),
+    *("[eval] {s}={x} | loss=9.9 | step_time=0.1\n", "Validating... loss 9.9 99.0 it/s\n"),
+    "Test: [{x}/999] loss 9.9 time 0.1\n",
+)
+
+
+def random_lines(chance: random.Random) -> Form:
+    """Steps of epochs, values below the step, lines of all ranks, or of a validation."""
+    join, separator = chance.choice((": ", "=", " ", " = ")), chance.choice((" | ", ", ", "  "))
+    name, step, count = chance.choice(_LOSSES), chance.choice(_STEPS), chance.choice((50, 200, 990))
+    head, validation = chance.choice(_IN_EPOCHS), chance.choice(_VALIDATIONS)
+    kind = chance.choice(("epochs", "an epoch above", "below", "ranks", "validation"))
+    every = chance.choice((1, 5, 10, 50))
+    values = [lambda x: (name, f"{loss(x):.4f}"), *chance.sample(SPEEDS, chance.choice((0, 1, 1)))]
+    values += chance.sample(DECOYS, chance.randrange(3))
+
+    def line(x: int) -> str:
+        epoch, k = (x - 1) // count + 1, (x - 1) % count + 1
+        parts = [f"{name}{join}{value}" if name else str(value) for name, value in pairs_of(x)]
+        text = separator.join(parts)
+        if kind == "epochs":
+            return f"{head.format(e=epoch, s=step, k=k, n=count)}{separator}{text}\n"
+        if kind == "an epoch above":
+            above = f"=== Epoch {epoch}/5 ===\n" * (k <= every)
+            return f"{above}{step} {k}/{count}{separator}{text}\n"
+        if kind == "below":
+            return "\n    ".join((f"{step} {x}", *parts)) + "\n"
+        if kind == "ranks":
+            return "".join(f"[rank{rank}]: {step} {x}{separator}{text}\n" for rank in range(3))
+        return f"{step} {x}{separator}{text}\n" + validation.format(s=step, x=x) * (x % 250 == 0)
+
+    def pairs_of(x: int) -> list[tuple[str, object]]:
+        return [value(x) for value in values]
+
+    return Form(line, every=every)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_numbers_of_random_epochs_ranks_and_validations_are_right_or_unknown(seed: int) -> None:
+    chance = random.Random(seed)
+    for _ in range(10):
+        form = random_lines(chance)
+        wrong, _shown = wrong_numbers(form)
+        assert not wrong, form.line(form.every)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_numbers_of_a_random_form_are_right_or_unknown(seed: int) -> None:
     chance = random.Random(seed)

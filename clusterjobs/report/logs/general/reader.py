@@ -70,7 +70,9 @@ class Epochs:
         if epoch not in self._before:
             before = self._before.get(self._epoch, 0) if self._epoch is not None else 0
             if self._epoch is not None and step <= self._step and epoch > self._epoch:
-                own = length * (epoch - self._epoch) if length else self._step + self._gap - step
+                # With one line in each epoch, it is the last one.
+                seen = self._step + self._gap - step if self._gap else self._step
+                own = length * (epoch - self._epoch) if length else seen
                 before += own
             self._before[epoch] = before
             if len(self._before) > _MOST_EPOCHS:
