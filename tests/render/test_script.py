@@ -66,7 +66,7 @@ def test_a_spec_gets_only_the_functions_that_it_needs() -> None:
         "start_export",
     ):
         assert name not in plain
-    assert len(plain.partition(PROGRAMS)[0].splitlines()) <= 146
+    assert len(plain.partition(PROGRAMS)[0].splitlines()) <= 139
 
 
 RUN_IN_PLACE = {"start_again.sh", "make_safe_folder.sh", "first_exit_code.sh"}
@@ -95,6 +95,15 @@ def test_a_job_whose_script_has_lost_the_check_of_its_folders_does_not_start(
     assert run.code == 1
     assert "cannot read make_safe_folder.sh from " in run.log
     assert not (tmp_path / "ran").exists()
+
+
+def test_a_job_whose_script_is_gone_at_the_end_keeps_the_exit_code_of_srun(
+    tmp_path: pathlib.Path,
+) -> None:
+    text = script(nodes=1, command=["bash", "-c", "kill -KILL $$"], workdir=str(tmp_path))
+    run = run_script(tmp_path, text.replace("<<'end of first_exit_code.sh'", "<<'end of x.sh'"))
+    assert run.code == 137, run.log
+    assert "cannot read first_exit_code.sh from " in run.log
 
 
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)

@@ -339,12 +339,13 @@ def not_strict(scripts: Scripts) -> Iterator[Broken]:
 
 _CLEAN_START = {
     "#!/bin/bash -p": "blocks/header.sh.j2",
-    '[[ $- != *p* ]] || start_again "$@"': "job.sh.j2",
+    '[[ $- != *p* ]] || { unset EXECIGNORE; eval "$(PATH="${PATH:+$PATH:}/usr/bin:/bin" '
+    'carried start_again.sh)"; exit 1; }': "job.sh.j2",
 }
 
 
 def caller_not_undone(scripts: Scripts) -> Iterator[Broken]:
-    texts = {one.text for one in scripts.site.lines}
+    texts = {text for one in scripts.site.lines for text in (one.text, one.code)}
     for line, home in _CLEAN_START.items():
         if line not in texts:
             yield Broken(f"the line `{line}` is lost", "keep it", template=home)

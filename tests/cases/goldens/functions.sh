@@ -4,17 +4,16 @@ finish() {
   [[ $BASHPID == "$$" ]] || exit "$status" # bash runs this too in a child that a signal ends at its start
   set +e; trap - EXIT; trap '' {1..16} {24..31} {34..64} # each step is tried, even if one before it fails
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
-  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
-  (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
+  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac
   record
   echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
-  exec >&- 2>&- # the log is complete once its writer has read the end
-  timeout 10 tail --pid="$log_writer" -f /dev/null
+  exec >&- 2>&-; timeout 10 tail --pid="$log_writer" -f /dev/null # the log is complete once its writer has read the end
   exit "$status"
 }
 
 # ======== container-shifter-p4d
-local name kept others dropped=() # patterns of names: what this job has from Slurm; what changes bash or is another job's
+export HOME=${HOME:-~} USER=${USER:-${SLURM_JOB_USER-}} PATH="${PATH:+$PATH:}"/opt/slurm/bin:/usr/bin:/bin
+kept='' others='' dropped=() # patterns of names: what this job has from Slurm; what changes bash or is another job's
 kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
 kept+='|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK'
 kept+='|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE|SPANK_.*'
@@ -25,6 +24,7 @@ while IFS='=' read -r -d '' name _; do
   [[ ! $name =~ ^($others)$ || $name =~ ^SLURM_($kept)$ ]] || dropped+=(-u "$name")
   [[ $name != BASH_FUNC_*%% ]] || ! type "${name:10:-2}" &> /dev/null || dropped+=(-u "$name") # it hides a command
 done < /proc/self/environ
+[[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || dropped+=(-u TMPDIR) # a folder of the login node
 exec env "${dropped[@]}" "$BASH" "$0" "$@"
 
 # ======== container-docker-deepspeed
@@ -37,12 +37,10 @@ finish() {
     timeout 10 tail --pid="$child" -f /dev/null
   fi
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
-  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
-  (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
+  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac
   record
   echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
-  exec >&- 2>&- # the log is complete once its writer has read the end
-  timeout 10 tail --pid="$log_writer" -f /dev/null
+  exec >&- 2>&-; timeout 10 tail --pid="$log_writer" -f /dev/null # the log is complete once its writer has read the end
   exit "$status"
 }
 
@@ -96,7 +94,7 @@ watch_ranks() { # stops ranks that have stalled, and a launcher whose ranks are 
 
 # ======== container-docker-neox
 : "${SLURMD_NODENAME:?this is a batch script: submit it with sbatch}"
-[[ $- != *p* ]] || start_again "$@"
+[[ $- != *p* ]] || { unset EXECIGNORE; eval "$(PATH="${PATH:+$PATH:}/usr/bin:/bin" carried start_again.sh)"; exit 1; } # without what sbatch's caller exported
 main "$@"
 exit # programs follow
 
@@ -122,7 +120,7 @@ end of ssh_settings.py
 
 # ======== data-of-all-kinds
 : "${SLURMD_NODENAME:?this is a batch script: submit it with sbatch}"
-[[ $- != *p* ]] || start_again "$@"
+[[ $- != *p* ]] || { unset EXECIGNORE; eval "$(PATH="${PATH:+$PATH:}/usr/bin:/bin" carried start_again.sh)"; exit 1; } # without what sbatch's caller exported
 main "$@"
 exit # programs follow
 
@@ -220,18 +218,16 @@ finish() {
   [[ $BASHPID == "$$" ]] || exit "$status" # bash runs this too in a child that a signal ends at its start
   set +e; trap - EXIT; trap '' {1..16} {24..31} {34..64} # each step is tried, even if one before it fails
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
-  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
-  (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
+  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac
   record
   echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
-  exec >&- 2>&- # the log is complete once its writer has read the end
-  timeout 10 tail --pid="$log_writer" -f /dev/null
+  exec >&- 2>&-; timeout 10 tail --pid="$log_writer" -f /dev/null # the log is complete once its writer has read the end
   exit "$status"
 }
 
 # ======== deepspeed-launcher-p3dn
 : "${SLURMD_NODENAME:?this is a batch script: submit it with sbatch}"
-[[ $- != *p* ]] || start_again "$@"
+[[ $- != *p* ]] || { unset EXECIGNORE; eval "$(PATH="${PATH:+$PATH:}/usr/bin:/bin" carried start_again.sh)"; exit 1; } # without what sbatch's caller exported
 main "$@"
 exit # programs follow
 
@@ -252,7 +248,7 @@ launch_over_ssh() { # ssh_serve.py runs on every node, and the launcher on the f
 }
 
 : "${SLURMD_NODENAME:?this is a batch script: submit it with sbatch}"
-[[ $- != *p* ]] || start_again "$@"
+[[ $- != *p* ]] || { unset EXECIGNORE; eval "$(PATH="${PATH:+$PATH:}/usr/bin:/bin" carried start_again.sh)"; exit 1; } # without what sbatch's caller exported
 main "$@"
 exit # programs follow
 
@@ -280,7 +276,8 @@ end of ssh_settings.py
 
 
 # ======== accelerate-on-pcs
-local name kept others dropped=() # patterns of names: what this job has from Slurm; what changes bash or is another job's
+export HOME=${HOME:-~} USER=${USER:-${SLURM_JOB_USER-}} PATH="${PATH:+$PATH:}"/opt/aws/pcs/scheduler/slurm-24.11/bin:/usr/bin:/bin
+kept='' others='' dropped=() # patterns of names: what this job has from Slurm; what changes bash or is another job's
 kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
 kept+='|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK'
 kept+='|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE|SPANK_.*'
@@ -291,6 +288,7 @@ while IFS='=' read -r -d '' name _; do
   [[ ! $name =~ ^($others)$ || $name =~ ^SLURM_($kept)$ ]] || dropped+=(-u "$name")
   [[ $name != BASH_FUNC_*%% ]] || ! type "${name:10:-2}" &> /dev/null || dropped+=(-u "$name") # it hides a command
 done < /proc/self/environ
+[[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || dropped+=(-u TMPDIR) # a folder of the login node
 exec env "${dropped[@]}" "$BASH" "$0" "$@"
 
 finish() {
@@ -298,17 +296,16 @@ finish() {
   [[ $BASHPID == "$$" ]] || exit "$status" # bash runs this too in a child that a signal ends at its start
   set +e; trap - EXIT; trap '' {1..16} {24..31} {34..64} # each step is tried, even if one before it fails
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
-  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
-  (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
+  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac
   record
   echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
-  exec >&- 2>&- # the log is complete once its writer has read the end
-  timeout 10 tail --pid="$log_writer" -f /dev/null
+  exec >&- 2>&-; timeout 10 tail --pid="$log_writer" -f /dev/null # the log is complete once its writer has read the end
   exit "$status"
 }
 
 # ======== bloom-without-partition
-local name kept others dropped=() # patterns of names: what this job has from Slurm; what changes bash or is another job's
+export HOME=${HOME:-~} USER=${USER:-${SLURM_JOB_USER-}} PATH="${PATH:+$PATH:}"/usr/bin:/bin
+kept='' others='' dropped=() # patterns of names: what this job has from Slurm; what changes bash or is another job's
 kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
 kept+='|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK|HINT'
 kept+='|MEM_PER_NODE|NTASKS_PER_NODE|SPANK_.*'
@@ -319,6 +316,7 @@ while IFS='=' read -r -d '' name _; do
   [[ ! $name =~ ^($others)$ || $name =~ ^SLURM_($kept)$ ]] || dropped+=(-u "$name")
   [[ $name != BASH_FUNC_*%% ]] || ! type "${name:10:-2}" &> /dev/null || dropped+=(-u "$name") # it hides a command
 done < /proc/self/environ
+[[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || dropped+=(-u TMPDIR) # a folder of the login node
 exec env "${dropped[@]}" "$BASH" "$0" "$@"
 
 # ======== tiny-gpt-sweep
@@ -366,12 +364,10 @@ finish() {
   [[ $BASHPID == "$$" ]] || exit "$status" # bash runs this too in a child that a signal ends at its start
   set +e; trap - EXIT; trap '' {1..16} {24..31} {34..64} # each step is tried, even if one before it fails
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
-  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
-  (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
+  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac
   record
   echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
-  exec >&- 2>&- # the log is complete once its writer has read the end
-  timeout 10 tail --pid="$log_writer" -f /dev/null
+  exec >&- 2>&-; timeout 10 tail --pid="$log_writer" -f /dev/null # the log is complete once its writer has read the end
   exit "$status"
 }
 
@@ -420,7 +416,7 @@ check_all_reduce() { # GBPS PERCENT SECONDS: the time after which a rank reports
 }
 
 : "${SLURMD_NODENAME:?this is a batch script: submit it with sbatch}"
-[[ $- != *p* ]] || start_again "$@"
+[[ $- != *p* ]] || { unset EXECIGNORE; eval "$(PATH="${PATH:+$PATH:}/usr/bin:/bin" carried start_again.sh)"; exit 1; } # without what sbatch's caller exported
 main "$@"
 exit # programs follow
 
@@ -466,7 +462,8 @@ check_nodes() {
 }
 
 # ======== whole-nodes-unrequested
-local name kept others dropped=() # patterns of names: what this job has from Slurm; what changes bash or is another job's
+export HOME=${HOME:-~} USER=${USER:-${SLURM_JOB_USER-}} PATH="${PATH:+$PATH:}"/opt/slurm/bin:/usr/bin:/bin
+kept='' others='' dropped=() # patterns of names: what this job has from Slurm; what changes bash or is another job's
 kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
 kept+='|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID|TOPOLOGY_.*|WORKING_CLUSTER|MEM_PER_NODE'
 kept+='|NTASKS_PER_NODE|SPANK_.*'
@@ -477,6 +474,7 @@ while IFS='=' read -r -d '' name _; do
   [[ ! $name =~ ^($others)$ || $name =~ ^SLURM_($kept)$ ]] || dropped+=(-u "$name")
   [[ $name != BASH_FUNC_*%% ]] || ! type "${name:10:-2}" &> /dev/null || dropped+=(-u "$name") # it hides a command
 done < /proc/self/environ
+[[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || dropped+=(-u TMPDIR) # a folder of the login node
 exec env "${dropped[@]}" "$BASH" "$0" "$@"
 
 # ======== restarts-megatron
@@ -491,7 +489,7 @@ run_ranks() { # COMMAND...: in the background, since bash handles signals only b
   [[ -n $reason || ! -s $job_dir/watchdog.$attempt ]] || reason=$(< "$job_dir/watchdog.$attempt")
   [[ -n $reason ]] || ask_slurm_for_reason
   (( status != 0 || SECONDS < exit_second )) || reason=time_limit
-  (( status <= 128 )) || [[ -n $reason ]] || status=$(run_carried first_exit_code.sh "$job_dir/job.log" "$log_before" "$status")
+  (( status <= 128 )) || [[ -n $reason ]] || status=$(run_carried first_exit_code.sh "$job_dir/job.log" "$log_before" "$status" || echo "$status")
   [[ $status == 0 && -z $reason ]] || exit "$status" # stopped ranks never count as completed
 }
 
@@ -533,7 +531,6 @@ start_job() { # JOB_FOLDER ARGUMENT...
   exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1
   log_writer=$! # a tee that is killed starts again
   [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
-  [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
   slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID} # not the whole array
   background_pids=()
   budgets=(--budget=time_limit=20 --budget=failure=2 --budget=node_failure=3 --budget=stalled=3)
@@ -556,13 +553,11 @@ finish() {
   trap 'reason=cancelled' TERM
   kill -- "${background_pids[@]}" 2>/dev/null
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
-  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
-  (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
+  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac
   record_and_decide
   echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   [[ $decision != restart ]] || requeue || decision=stop
-  exec >&- 2>&- # the log is complete once its writer has read the end
-  timeout 10 tail --pid="$log_writer" -f /dev/null
+  exec >&- 2>&-; timeout 10 tail --pid="$log_writer" -f /dev/null # the log is complete once its writer has read the end
   exit "$status"
 }
 
@@ -622,7 +617,6 @@ start_job() { # JOB_FOLDER ARGUMENT...
   exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1
   log_writer=$! # a tee that is killed starts again
   [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
-  [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
   slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID} # not the whole array
   background_pids=()
   budgets=(--budget=time_limit=10 --budget=failure=0 --budget=node_failure=3 --budget=stalled=0)
@@ -765,7 +759,6 @@ start_job() { # JOB_FOLDER ARGUMENT...
   exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1
   log_writer=$! # a tee that is killed starts again
   [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
-  [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
   slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID} # not the whole array
   background_pids=()
   declare -gA role_pids=()
@@ -790,7 +783,7 @@ run_ranks() { # COMMAND...: in the background, since bash handles signals only b
   trap : PIPE; ranks=''
   [[ -n $reason ]] || ask_slurm_for_reason
   [[ -n $reason ]] || fail_if_role_ended "$status"
-  (( status <= 128 )) || [[ -n $reason ]] || status=$(run_carried first_exit_code.sh "$job_dir/job.log" "$log_before" "$status")
+  (( status <= 128 )) || [[ -n $reason ]] || status=$(run_carried first_exit_code.sh "$job_dir/job.log" "$log_before" "$status" || echo "$status")
   [[ $status == 0 && -z $reason ]] || exit "$status" # stopped ranks never count as completed
 }
 
@@ -1082,7 +1075,6 @@ start_job() { # JOB_FOLDER
   exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1
   log_writer=$! # a tee that is killed starts again
   [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
-  [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
   slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID} # not the whole array
   background_pids=()
   budgets=(--budget=time_limit=5 --budget=failure=0 --budget=node_failure=3 --budget=stalled=3)
@@ -1103,18 +1095,16 @@ finish() {
   trap 'reason=cancelled' TERM
   kill -- "${background_pids[@]}" 2>/dev/null
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
-  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
-  (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
+  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac
   record_and_decide
   echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   end_point
-  exec >&- 2>&- # the log is complete once its writer has read the end
-  timeout 10 tail --pid="$log_writer" -f /dev/null
+  exec >&- 2>&-; timeout 10 tail --pid="$log_writer" -f /dev/null # the log is complete once its writer has read the end
   exit "$status"
 }
 
 : "${SLURMD_NODENAME:?this is a batch script: submit it with sbatch}"
-[[ $- != *p* ]] || start_again "$@"
+[[ $- != *p* ]] || { unset EXECIGNORE; eval "$(PATH="${PATH:+$PATH:}/usr/bin:/bin" carried start_again.sh)"; exit 1; } # without what sbatch's caller exported
 (( $# )) || run_pack # Slurm starts the script without arguments: run all points of this task
 main "$@"
 exit # programs follow
@@ -1201,15 +1191,13 @@ finish() {
     timeout 10 tail --pid="$child" -f /dev/null
   fi
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
-  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
-  (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
+  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac
   record_and_decide
   echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   [[ $decision != restart ]] || requeue || decision=stop
   count_failures
   finish_export
-  exec >&- 2>&- # the log is complete once its writer has read the end
-  timeout 10 tail --pid="$log_writer" -f /dev/null
+  exec >&- 2>&-; timeout 10 tail --pid="$log_writer" -f /dev/null # the log is complete once its writer has read the end
   exit "$status"
 }
 
@@ -1225,14 +1213,12 @@ finish() {
     timeout 10 tail --pid="$child" -f /dev/null
   fi
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
-  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
-  (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
+  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac
   record_and_decide
   echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   [[ $decision != restart ]] || requeue || decision=stop
   finish_export
-  exec >&- 2>&- # the log is complete once its writer has read the end
-  timeout 10 tail --pid="$log_writer" -f /dev/null
+  exec >&- 2>&-; timeout 10 tail --pid="$log_writer" -f /dev/null # the log is complete once its writer has read the end
   exit "$status"
 }
 
@@ -1287,7 +1273,6 @@ start_job() { # JOB_FOLDER ARGUMENT...
   exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log" "$log_copy"; (( $? > 128 )); do :; done) 2>&1
   log_writer=$! # a tee that is killed starts again
   [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
-  [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
   slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID} # not the whole array
   trap finish EXIT; trap : PIPE # SIGPIPE ends nothing; every signal that would end the script without `finish`:
   for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do trap "on_signal $signal" "$signal"; done
@@ -1322,7 +1307,8 @@ decide() { # begin | end OPTION...: by attempt.py, which also writes the record;
 }
 
 # ======== accelerate-cpu
-local name kept others dropped=() # patterns of names: what this job has from Slurm; what changes bash or is another job's
+export HOME=${HOME:-~} USER=${USER:-${SLURM_JOB_USER-}} PATH="${PATH:+$PATH:}"/opt/slurm/bin:/usr/bin:/bin
+kept='' others='' dropped=() # patterns of names: what this job has from Slurm; what changes bash or is another job's
 kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
 kept+='|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK'
 kept+='|MEM_PER_NODE|NTASKS_PER_NODE|SPANK_.*'
@@ -1333,10 +1319,12 @@ while IFS='=' read -r -d '' name _; do
   [[ ! $name =~ ^($others)$ || $name =~ ^SLURM_($kept)$ ]] || dropped+=(-u "$name")
   [[ $name != BASH_FUNC_*%% ]] || ! type "${name:10:-2}" &> /dev/null || dropped+=(-u "$name") # it hides a command
 done < /proc/self/environ
+[[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || dropped+=(-u TMPDIR) # a folder of the login node
 exec env "${dropped[@]}" "$BASH" "$0" "$@"
 
 # ======== lightning-p4d
-local name kept others dropped=() # patterns of names: what this job has from Slurm; what changes bash or is another job's
+export HOME=${HOME:-~} USER=${USER:-${SLURM_JOB_USER-}} PATH="${PATH:+$PATH:}"/opt/slurm/bin:/usr/bin:/bin
+kept='' others='' dropped=() # patterns of names: what this job has from Slurm; what changes bash or is another job's
 kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
 kept+='|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK'
 kept+='|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE|SPANK_.*'
@@ -1347,10 +1335,11 @@ while IFS='=' read -r -d '' name _; do
   [[ ! $name =~ ^($others)$ || $name =~ ^SLURM_($kept)$ ]] || dropped+=(-u "$name")
   [[ $name != BASH_FUNC_*%% ]] || ! type "${name:10:-2}" &> /dev/null || dropped+=(-u "$name") # it hides a command
 done < /proc/self/environ
+[[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || dropped+=(-u TMPDIR) # a folder of the login node
 exec env "${dropped[@]}" "$BASH" "$0" "$@"
 
 : "${SLURMD_NODENAME:?this is a batch script: submit it with sbatch}"
-[[ $- != *p* ]] || start_again "$@"
+[[ $- != *p* ]] || { unset EXECIGNORE; eval "$(PATH="${PATH:+$PATH:}/usr/bin:/bin" carried start_again.sh)"; exit 1; } # without what sbatch's caller exported
 main "$@"
 exit # programs follow
 
@@ -1403,17 +1392,16 @@ finish() {
   [[ $BASHPID == "$$" ]] || exit "$status" # bash runs this too in a child that a signal ends at its start
   set +e; trap - EXIT; trap '' {1..16} {24..31} {34..64} # each step is tried, even if one before it fails
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
-  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
-  (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
+  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac
   record
   echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
-  exec >&- 2>&- # the log is complete once its writer has read the end
-  timeout 10 tail --pid="$log_writer" -f /dev/null
+  exec >&- 2>&-; timeout 10 tail --pid="$log_writer" -f /dev/null # the log is complete once its writer has read the end
   exit "$status"
 }
 
 # ======== jax-p4d
-local name kept others dropped=() # patterns of names: what this job has from Slurm; what changes bash or is another job's
+export HOME=${HOME:-~} USER=${USER:-${SLURM_JOB_USER-}} PATH="${PATH:+$PATH:}"/opt/slurm/bin:/usr/bin:/bin
+kept='' others='' dropped=() # patterns of names: what this job has from Slurm; what changes bash or is another job's
 kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
 kept+='|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK'
 kept+='|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE|SPANK_.*'
@@ -1425,6 +1413,7 @@ while IFS='=' read -r -d '' name _; do
   [[ ! $name =~ ^($others)$ || $name =~ ^SLURM_($kept)$ ]] || dropped+=(-u "$name")
   [[ $name != BASH_FUNC_*%% ]] || ! type "${name:10:-2}" &> /dev/null || dropped+=(-u "$name") # it hides a command
 done < /proc/self/environ
+[[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || dropped+=(-u TMPDIR) # a folder of the login node
 exec env "${dropped[@]}" "$BASH" "$0" "$@"
 
 on_time_limit() { # USR1, 360 s before the time limit or up to a minute earlier
@@ -1453,12 +1442,10 @@ finish() {
   set +e; trap - EXIT; trap '' {1..16} {24..31} {34..64} # each step is tried, even if one before it fails
   kill -- "${background_pids[@]}" 2>/dev/null
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
-  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
-  (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
+  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac
   record
   echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
-  exec >&- 2>&- # the log is complete once its writer has read the end
-  timeout 10 tail --pid="$log_writer" -f /dev/null
+  exec >&- 2>&-; timeout 10 tail --pid="$log_writer" -f /dev/null # the log is complete once its writer has read the end
   exit "$status"
 }
 
@@ -1472,7 +1459,6 @@ start_job() { # JOB_FOLDER ARGUMENT...
   exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1
   log_writer=$! # a tee that is killed starts again
   [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
-  [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
   slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID} # not the whole array
   trap finish EXIT; trap : PIPE # SIGPIPE ends nothing; every signal that would end the script without `finish`:
   for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do trap "on_signal $signal" "$signal"; done
@@ -1493,7 +1479,6 @@ start_job() { # JOB_FOLDER ARGUMENT...
   exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log" "$log_copy"; (( $? > 128 )); do :; done) 2>&1
   log_writer=$! # a tee that is killed starts again
   [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
-  [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
   slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID} # not the whole array
   trap finish EXIT; trap : PIPE # SIGPIPE ends nothing; every signal that would end the script without `finish`:
   for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do trap "on_signal $signal" "$signal"; done
@@ -1527,7 +1512,6 @@ start_job() { # JOB_FOLDER ARGUMENT...
   exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1
   log_writer=$! # a tee that is killed starts again
   [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
-  [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
   slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID} # not the whole array
   trap finish EXIT; trap : PIPE # SIGPIPE ends nothing; every signal that would end the script without `finish`:
   for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do trap "on_signal $signal" "$signal"; done

@@ -92,7 +92,6 @@ start_job() { # JOB_FOLDER ARGUMENT...
   exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1
   log_writer=$! # a tee that is killed starts again
   [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
-  [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
   slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID} # not the whole array
   trap finish EXIT; trap : PIPE # SIGPIPE ends nothing; every signal that would end the script without `finish`:
   for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do trap "on_signal $signal" "$signal"; done
@@ -111,7 +110,7 @@ with_timeout() { # COMMAND...: abandoned after 60 s, since a process on a dead m
 fail() { echo "clusterjobs: $1" >&2; reason=not_started; exit 1; } # another attempt would fail in the same way
 
 run_carried() { # NAME ARGUMENT...: runs a program that stands at the end of this script
-  local program; program=$(carried "$1") && [[ -n $program ]] || fail "cannot read $1 from $0"
+  local program; program=$(carried "$1") && [[ -n $program ]] || { echo "clusterjobs: cannot read $1 from $0" >&2; return 1; }
   "$BASH" -p -c "$program" "$@"
 }
 
@@ -126,7 +125,7 @@ run_ranks() { # COMMAND...: in the background, since bash handles signals only b
   while status=0; wait "$ranks" || status=$?; kill -0 "$ranks" 2>/dev/null; do :; done # a `wait` too many would hang
   trap : PIPE; ranks=''
   [[ -n $reason ]] || ask_slurm_for_reason
-  (( status <= 128 )) || [[ -n $reason ]] || status=$(run_carried first_exit_code.sh "$job_dir/job.log" "$log_before" "$status")
+  (( status <= 128 )) || [[ -n $reason ]] || status=$(run_carried first_exit_code.sh "$job_dir/job.log" "$log_before" "$status" || echo "$status")
   [[ $status == 0 && -z $reason ]] || exit "$status" # stopped ranks never count as completed
 }
 
@@ -158,22 +157,15 @@ finish() {
   [[ $BASHPID == "$$" ]] || exit "$status" # bash runs this too in a child that a signal ends at its start
   set +e; trap - EXIT; trap '' {1..16} {24..31} {34..64} # each step is tried, even if one before it fails
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
-  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
-  (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
+  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac
   record
   echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
-  exec >&- 2>&- # the log is complete once its writer has read the end
-  timeout 10 tail --pid="$log_writer" -f /dev/null
+  exec >&- 2>&-; timeout 10 tail --pid="$log_writer" -f /dev/null # the log is complete once its writer has read the end
   exit "$status"
 }
 
-start_again() { # ARGUMENT...: without the variables of sbatch's caller that change bash or describe another job
-  unset EXECIGNORE; export HOME=${HOME:-~} USER=${USER:-${SLURM_JOB_USER-}} PATH="${PATH:+$PATH:}"/opt/slurm/bin:/usr/bin:/bin
-  eval "$(carried start_again.sh)"; exit 1
-}
-
 : "${SLURMD_NODENAME:?this is a batch script: submit it with sbatch}"
-[[ $- != *p* ]] || start_again "$@"
+[[ $- != *p* ]] || { unset EXECIGNORE; eval "$(PATH="${PATH:+$PATH:}/usr/bin:/bin" carried start_again.sh)"; exit 1; } # without what sbatch's caller exported
 main "$@"
 exit # programs follow
 
@@ -181,7 +173,8 @@ exit # programs follow
 {"name": "gpt", "spec": {"file": "spec.yaml", "sha256": "f734f45740057eae9fa4546dec6d23d1721d68d0b444cabb762a0b69071422ba", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "deepspeed", "launcher": "srun", "content": "d39635e97a45c1d5", "derived": {"launcher": "srun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 8, "cpus_per_task": 12, "data_parallel": 16, "batch.accumulation": 2, "ds_config.train_batch_size": 256, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 end of plan.json
 : <<'end of start_again.sh'
-local name kept others dropped=() # patterns of names: what this job has from Slurm; what changes bash or is another job's
+export HOME=${HOME:-~} USER=${USER:-${SLURM_JOB_USER-}} PATH="${PATH:+$PATH:}"/opt/slurm/bin:/usr/bin:/bin
+kept='' others='' dropped=() # patterns of names: what this job has from Slurm; what changes bash or is another job's
 kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
 kept+='|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK'
 kept+='|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE|SPANK_.*'
@@ -192,6 +185,7 @@ while IFS='=' read -r -d '' name _; do
   [[ ! $name =~ ^($others)$ || $name =~ ^SLURM_($kept)$ ]] || dropped+=(-u "$name")
   [[ $name != BASH_FUNC_*%% ]] || ! type "${name:10:-2}" &> /dev/null || dropped+=(-u "$name") # it hides a command
 done < /proc/self/environ
+[[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || dropped+=(-u TMPDIR) # a folder of the login node
 exec env "${dropped[@]}" "$BASH" "$0" "$@"
 end of start_again.sh
 : <<'end of make_safe_folder.sh'

@@ -207,7 +207,6 @@ start_job() { # JOB_FOLDER ARGUMENT...
   exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1
   log_writer=$! # a tee that is killed starts again
   [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
-  [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
   slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID} # not the whole array
   child=''
   background_pids=()
@@ -240,7 +239,7 @@ with_timeout() { # COMMAND...: abandoned after 60 s, since a process on a dead m
 fail() { echo "clusterjobs: $1" >&2; reason=not_started; exit 1; } # another attempt would fail in the same way
 
 run_carried() { # NAME ARGUMENT...: runs a program that stands at the end of this script
-  local program; program=$(carried "$1") && [[ -n $program ]] || fail "cannot read $1 from $0"
+  local program; program=$(carried "$1") && [[ -n $program ]] || { echo "clusterjobs: cannot read $1 from $0" >&2; return 1; }
   "$BASH" -p -c "$program" "$@"
 }
 
@@ -265,7 +264,7 @@ run_ranks() { # COMMAND...: in the background, since bash handles signals only b
   [[ -n $reason || ! -s $job_dir/watchdog.$attempt ]] || reason=$(< "$job_dir/watchdog.$attempt")
   [[ -n $reason ]] || ask_slurm_for_reason
   (( status != 0 || SECONDS < exit_second )) || reason=time_limit
-  (( status <= 128 )) || [[ -n $reason ]] || status=$(run_carried first_exit_code.sh "$job_dir/job.log" "$log_before" "$status")
+  (( status <= 128 )) || [[ -n $reason ]] || status=$(run_carried first_exit_code.sh "$job_dir/job.log" "$log_before" "$status" || echo "$status")
   [[ $status == 0 && -z $reason ]] || exit "$status" # stopped ranks never count as completed
 }
 
@@ -323,15 +322,13 @@ finish() {
     timeout 10 tail --pid="$child" -f /dev/null
   fi
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
-  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
-  (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
+  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac
   record_and_decide
   (run_always)
   echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   [[ $decision != restart ]] || requeue || decision=stop
   finish_export
-  exec >&- 2>&- # the log is complete once its writer has read the end
-  timeout 10 tail --pid="$log_writer" -f /dev/null
+  exec >&- 2>&-; timeout 10 tail --pid="$log_writer" -f /dev/null # the log is complete once its writer has read the end
   exit "$status"
 }
 
@@ -550,13 +547,8 @@ stage() { # COMMAND...: in STAGE_DIR it writes data.jsonl, for `clusterjobs stat
   (( child_status == 0 )) # 1, whatever the code: srun's may be that of another node
 }
 
-start_again() { # ARGUMENT...: without the variables of sbatch's caller that change bash or describe another job
-  unset EXECIGNORE; export HOME=${HOME:-~} USER=${USER:-${SLURM_JOB_USER-}} PATH="${PATH:+$PATH:}"/opt/slurm/bin:/usr/bin:/bin
-  eval "$(carried start_again.sh)"; exit 1
-}
-
 : "${SLURMD_NODENAME:?this is a batch script: submit it with sbatch}"
-[[ $- != *p* ]] || start_again "$@"
+[[ $- != *p* ]] || { unset EXECIGNORE; eval "$(PATH="${PATH:+$PATH:}/usr/bin:/bin" carried start_again.sh)"; exit 1; } # without what sbatch's caller exported
 main "$@"
 exit # programs follow
 
@@ -564,7 +556,8 @@ exit # programs follow
 {"name": "gpt-7b", "spec": {"file": "spec.yaml", "sha256": "3ee099d7dcb9496e431480210f02f29ed900d09c85474ce90906ffd99b98a283", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "megatron-lm", "launcher": "torchrun", "content": "a41785d4d75cb1b4", "origin": "args.lr=675db7ce args.merge-file=3342e843 args.vocab-file=8d0dc527 framework=2a470d0f model.heads=e29c9c18 model.hidden=8b926d75 model.layers=e29c9c18 model.sequence=8b926d75 model.vocab=e561018e parallel.pipeline=d4735e3a parallel.sequence=b5bea41b parallel.tensor=4b227777 script=6fbf0b36", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 128, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "model.vocab_padded": 50688, "batch.accumulation": 32, "restarts": "time_limit 20, failure 2, node_failure 5", "watchdog": "ranks that are gone", "asked to save": "by the clock", "signal": "USR1, 240 s before the limit", "exit duration": "the whole minutes until 420 s before the limit", "data[0]": "/fsx/corpus: shown by FSx for Lustre, and preloaded before the training", "data[1]": "/scratch/vocab: copied to every node's own disk", "checkpoints.export": "s3://my-corpus/saved/gpt-7b: copied by the job", "preflight.gpus": "8", "preflight.processes": "yes", "preflight.efa": "4", "preflight.memlock": "yes", "preflight.shm": "1", "preflight.lustre /fsx": "/fsx", "preflight.folder": "$job_dir", "preflight.space $job_dir": "10:$job_dir", "preflight.folder /fsx/saved/gpt-7b": "/fsx/saved/gpt-7b", "preflight.space /fsx/saved/gpt-7b": "10:/fsx/saved/gpt-7b", "preflight.space /tmp": "1:/tmp", "preflight.clock": "5", "preflight.network": "yes", "preflight.names": "yes", "preflight.port": "yes", "preflight.packages": "torch==2.6", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one", "preflight.arguments": "asked of megatron-lm"}}
 end of plan.json
 : <<'end of start_again.sh'
-local name kept others dropped=() # patterns of names: what this job has from Slurm; what changes bash or is another job's
+export HOME=${HOME:-~} USER=${USER:-${SLURM_JOB_USER-}} PATH="${PATH:+$PATH:}"/opt/slurm/bin:/usr/bin:/bin
+kept='' others='' dropped=() # patterns of names: what this job has from Slurm; what changes bash or is another job's
 kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID|NNODES|NODEID|NODELIST'
 kept+='|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK'
 kept+='|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE|SPANK_.*'
@@ -575,6 +568,7 @@ while IFS='=' read -r -d '' name _; do
   [[ ! $name =~ ^($others)$ || $name =~ ^SLURM_($kept)$ ]] || dropped+=(-u "$name")
   [[ $name != BASH_FUNC_*%% ]] || ! type "${name:10:-2}" &> /dev/null || dropped+=(-u "$name") # it hides a command
 done < /proc/self/environ
+[[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || dropped+=(-u TMPDIR) # a folder of the login node
 exec env "${dropped[@]}" "$BASH" "$0" "$@"
 end of start_again.sh
 : <<'end of make_safe_folder.sh'
