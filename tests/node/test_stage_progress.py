@@ -85,11 +85,11 @@ def test_a_line_of_the_journal_that_was_cut_off_costs_that_line(tmp_path, module
 
     paths = StagePaths(str(tmp_path / "to"))
     os.mkdir(paths.folder)
-    paths.append_journal('[["a", 0, 1, 2, 5, 3]]')
+    paths.append_journal([["a", 0, 1, 2, 5, 3]])
     journal = pathlib.Path(paths.folder) / "journal"
     with journal.open("a") as file:
         file.write('\n[["b", 0, 1')
-    paths.append_journal('{"c": [1, 2, 420, 5, 2, 9, [4]]}')
+    paths.append_journal([["c", 0, 1, 2, 5, 4]])
     assert paths.load_journal() == {("a", 0, 1, 2, 5): 3, ("c", 0, 1, 2, 5): 4}
 
 

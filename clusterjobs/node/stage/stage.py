@@ -137,8 +137,8 @@ class Stage:
                 return
             target = TargetFiles(self.paths, self._identity(), self.options.overwrite)
             copy = self._make_copy(target, lock)
-            is_new = target.commit(copy.listing, lock)
-            self._write_record(copy, is_new, lock)
+            target.commit(copy.listing, lock)
+            self._write_record(copy, lock)
             lock.report_progress()
         except LeaseLostError:
             raise
@@ -186,19 +186,19 @@ class Stage:
             copy = copy_files(self.paths, self.source, known, target, lock)
         return copy
 
-    def _write_record(self, copy: StagedCopy, is_new: bool, lock: Lock) -> None:
+    def _write_record(self, copy: StagedCopy, lock: Lock) -> None:
         """Verify the whole target, and write down what it contains."""
         listing = copy.listing
-        rows = record_rows(self.paths.target, copy, is_new)
         record = {
             "source": self._identity(),
             "state": copy.state,
             "job": os.environ.get("SLURM_JOB_ID", ""),
             "folders": listing.folders,
             "links": listing.links,
+            "files": record_rows(self.paths.target, copy),
         }
         lock.assert_held()
-        self.paths.write_record(record, rows)
+        self.paths.write_record(record)
         report_files(self.name, "complete", [row[0] for row in listing.files.values()])
 
 

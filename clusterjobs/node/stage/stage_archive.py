@@ -19,7 +19,6 @@ import time
 import zipfile
 from typing import IO, Any, Dict, List
 
-from stage_copy import progress_of, read_checksums
 from stage_list import EMPTY, Listing, path_of, scan
 from stage_lock import Lock
 from stage_log import LeaseLostError, Progress, SourceError, StageError, format_size, printable
@@ -88,9 +87,7 @@ def _unpack_archive(paths: StagePaths, source: str, lock: Lock) -> StagedCopy:
         raise StageError("%s: changed while it was unpacked" % printable(source))
     if failure:
         raise failure
-    sizes = {name: row[0] for name, row in listing.files.items()}
-    progress = progress_of(paths, sum(sizes.values()), lock)
-    return StagedCopy(listing, read_checksums(paths.copy, sizes, progress), state)
+    return StagedCopy(listing, {}, state)
 
 
 def _state_of(source: str) -> List[int]:

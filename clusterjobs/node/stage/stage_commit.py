@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import filecmp
-import json
 import os
 import stat
-from typing import Any, Collection, Dict, Iterable, List, NamedTuple, Sequence
+from typing import Any, Collection, Dict, Iterable, List, NamedTuple, Sequence, Tuple
 
 from stage_list import Listing, path_of, scan
 from stage_lock import Lock
@@ -98,8 +97,8 @@ class TargetFiles:
             names = self._unstaged_files(listing)
             self._refuse([n for n in names if os.lstat(self._path(n)).st_size != sizes[n]])
 
-    def commit(self, listing: Listing, lock: Lock) -> bool:
-        """Make the target match `listing`, and return whether it is new. Raises StageError.
+    def commit(self, listing: Listing, lock: Lock) -> None:
+        """Make the target match `listing`. Raises StageError.
 
         Files in the target that were not staged stay.
         """
@@ -135,7 +134,6 @@ class TargetFiles:
         else:
             names = _unstaged(scan(target, follow=False), listing.files, listing.links)
             report_names(target, UNSTAGED, names)
-        return is_new
 
     # -------------------------------------------------------------- conflicts
 
@@ -299,48 +297,31 @@ def _sync(paths: StagePaths) -> None:
 # ------------------------------------------------------------------ what the record has
 
 
-def record_rows(target: str, copy: StagedCopy, is_new: bool) -> List[str]:
-    """The rows of all files for the record. Raises StageError if one is missing.
+def record_rows(target: str, copy: StagedCopy) -> Dict[str, Any]:
+    """The rows of all files for the record. Raises StageError if a name is missing in the target.
 
-    If the whole target is new, the rows of small files are still valid, provided that no name is
-    missing. A file that was renamed by itself has a new ctime, and needs a new row.
+    A row: size, mtime, permissions and ctime of the original; mtime and ctime of the file in the
+    target; the checksums of its blocks if it is an object.
     """
-    listing = copy.listing
-    for is_link, names in ((False, listing.folders), (True, listing.links)):
-        for path in (path_of(target, name) for name in names):
+    listing, names = copy.listing, list(copy.listing.files)
+    for is_link, others in ((False, listing.folders), (True, listing.links)):
+        for path in (path_of(target, name) for name in others):
             if os.path.islink(path) != is_link or not (is_link or os.path.isdir(path)):
                 raise _missing(path)
-    is_valid = (
-        is_new
-        and "" not in listing.files
-        and listing.size()
-        == sum(len(os.listdir(path_of(target, name))) for name in ("", *listing.folders))
-    )
-    checksums = copy.checksums
-    if not is_valid:
-        rows = json.loads("{%s}" % ",".join(copy.rows))
-        checksums = {**checksums, **{name: row[-1] for name, row in rows.items()}}
-    found = list(copy.rows) if is_valid else []
-    others = list(checksums)
+    found: Dict[str, Any] = {}
 
-    def work(batch: Any) -> str:
-        rows = {}
-        for name in others[slice(*batch)]:
+    def work(batch: Tuple[int, int]) -> None:
+        for name in names[slice(*batch)]:
+            path, row = path_of(target, name), listing.files[name]
             try:
-                now = os.lstat(path_of(target, name))
+                now = os.lstat(path)
             except FileNotFoundError:
-                raise _missing(path_of(target, name)) from None
-            if now.st_size != listing.files[name][0] or not stat.S_ISREG(now.st_mode):
-                raise _missing(path_of(target, name))
-            times = now.st_mtime_ns, now.st_ctime_ns
-            rows[name] = (*listing.files[name], *times, checksums[name])
-        return json.dumps(rows, separators=(",", ":"))[1:-1]
+                raise _missing(path) from None
+            if now.st_size != row[0] or not stat.S_ISREG(now.st_mode):
+                raise _missing(path)
+            found[name] = (*row, now.st_mtime_ns, now.st_ctime_ns, copy.checksums.get(name))
 
-    def done(_: Any, rows: str) -> List[Any]:
-        found.append(rows)
-        return []
-
-    run_parallel(work, batches([0] * len(others)), done)
+    run_parallel(work, batches([0] * len(names)))
     return found
 
 

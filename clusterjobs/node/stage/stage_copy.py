@@ -1,42 +1,54 @@
 """Copy to the folder beside the target the files of a source folder that the target lacks.
 
-Files are copied in blocks, in several processes. Each block is read back from the copy and
+Files are copied in blocks, in several threads. Each block is read back from the copy and
 compared, and its CRC-32 is kept: it detects accidental errors at several GB/s in Python, and does
 not protect from an attacker. A copy gets the permissions and the time of its original.
 """
 
 from __future__ import annotations
 
-import json
 import os
+import threading
 import zlib
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
 
 from stage_commit import TargetFiles, unchanged_files
 from stage_list import File, Listing, path_of, scan
 from stage_lock import Lock
 from stage_log import Progress, StageError, os_failure, printable
-from stage_pool import batches, interleaved, run_parallel
-from stage_record import Checksums, StagedCopy, StagePaths, remove
+from stage_pool import batches, check_running, run_parallel
+from stage_record import Checksums, Journal, StagedCopy, StagePaths, remove
 from stage_space import FreeSpace, check_space
 
 BLOCK = 32 << 20  # the unit in which large files are distributed, verified and resumed
 BUFFER = 1 << 18  # stays in a core's cache while it is read, written and read back
-# Used again for each block: new memory costs as much time as the copying.
-_BUFFER, _READ_BACK = bytearray(BUFFER), bytearray(BUFFER)
-_READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC
+_READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PART_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FLAGS = _PART_FLAGS | os.O_EXCL
 
 
+class _Buffers(threading.local):
+    """Used again for each block: new memory costs as much time as the copying."""
+
+    def __init__(self) -> None:
+        self.data, self.again = bytearray(BUFFER), bytearray(BUFFER)
+
+
+buffers = _Buffers()
+
+
 class Block(NamedTuple):
-    """A part of a file; `known` is its checksum if an earlier attempt has copied it."""
+    """A part of a file."""
 
     name: str
     offset: int
     length: int
     row: File  # of the whole file
-    known: Optional[int]
+
+    @property
+    def key(self) -> Tuple[str, int, int, int, int]:
+        """What the journal knows it by."""
+        return (self.name, self.offset, self.row[0], self.row[1], self.row[3])
 
 
 def copy_files(
@@ -52,47 +64,35 @@ def copy_files(
     """
     listing = scan(source)
     target.check_sizes(listing)
-    rows = record["files"] if record else {}
-    same = {n: row[-1] for n, row in rows.items() if listing.files.get(n) == tuple(row[:4])}
-    unchanged = unchanged_files(paths.target, record) if record else {}
-    checksums = {name: crcs for name, crcs in same.items() if name in unchanged}
-    checksums.update(_found_in_target(paths, source, listing, same, checksums, lock))
+    rows = unchanged_files(paths.target, record) if record else {}
+    there = {name for name, row in rows.items() if listing.files.get(name) == tuple(row[:4])}
+    there |= _found_in_target(paths, source, listing, there, lock)
+    missing = {name: row for name, row in listing.files.items() if name not in there}
+    blocks = [one for name, row in missing.items() for one in blocks_of(name, row)]
     journal = paths.load_journal()
-    small: List[Block] = []
-    large: List[Block] = []
-    for name, row in listing.files.items():
-        if name not in checksums:
-            (small if row[0] <= BLOCK else large).extend(blocks_of(name, row, journal))
-    missing = [*small, *large]
-    needed = sum(one.length for one in missing if one.known is None)
-    check_space(paths, listing, needed)
-    _remove_leftovers(paths.copy, {one.name for one in missing}, listing)
+    check_space(paths, listing, sum(one.length for one in blocks if one.key not in journal))
+    _remove_leftovers(paths.copy, missing, listing)
     make_folders(paths.copy, listing)
-    total = sum(one.length for one in missing)
-    copier = Copier(paths, source, progress_of(paths, total, lock), lock)
-    checksums.update(copier.copy_large(large))
-    return StagedCopy(
-        listing, checksums, None, [one.name for one in small], copier.copy_small(small)
-    )
+    Copier(paths, source, journal).copy(blocks, lock)
+    return StagedCopy(listing, {})
 
 
 def _found_in_target(
-    paths: StagePaths, source: str, listing: Listing, same: Checksums, known: Any, lock: Lock
-) -> Checksums:
-    """The files that the target has already, by their contents. `same`: checksums of the source."""
+    paths: StagePaths, source: str, listing: Listing, known: Set[str], lock: Lock
+) -> Set[str]:
+    """Other files that the target has already, with the same contents."""
     if not os.path.exists(paths.target):
-        return {}
+        return set()
     there = scan(paths.target, follow=False).files
     sizes = {name: row[0] for name, row in listing.files.items() if name not in known}
     sizes = {name: size for name, size in sizes.items() if there.get(name, (-1,))[0] == size}
-    unread = {name: size for name, size in sizes.items() if name not in same}
-    progress = progress_of(paths, sum(sizes.values()) + sum(unread.values()), lock)
-    wanted = {**same, **read_checksums(source, unread, progress)}
+    progress = progress_of(paths, 2 * sum(sizes.values()), lock)
+    wanted = read_checksums(source, sizes, progress)
     found = read_checksums(paths.target, sizes, progress)
-    for name in found:
-        if found[name] == wanted[name]:  # not what an earlier attempt has left
-            remove(path_of(paths.copy, name))
-    return {name: crcs for name, crcs in found.items() if crcs == wanted[name]}
+    same = {name for name in sizes if found[name] == wanted[name] and -1 not in found[name]}
+    for name in same:  # not what an earlier attempt has left
+        remove(path_of(paths.copy, name))
+    return same
 
 
 def _remove_leftovers(copy: str, wanted: Iterable[str], listing: Listing) -> None:
@@ -124,14 +124,10 @@ def progress_of(paths: StagePaths, total: int, lock: Lock) -> Progress:
     return Progress("stage %s" % printable(paths.target), total, check)
 
 
-def blocks_of(name: str, row: File, journal: Any = None) -> List[Block]:
+def blocks_of(name: str, row: File) -> List[Block]:
     """The blocks of a file; an empty file has one."""
-    size, mtime, _, ctime = row
-    blocks = []
-    for offset in range(0, size or 1, BLOCK):
-        known = journal.get((name, offset, size, mtime, ctime)) if journal else None
-        blocks.append(Block(name, offset, min(BLOCK, size - offset), row, known))
-    return blocks
+    size = row[0]
+    return [Block(name, at, min(BLOCK, size - at), row) for at in range(0, size or 1, BLOCK)]
 
 
 # ------------------------------------------------------------------ checksums
@@ -140,33 +136,32 @@ def blocks_of(name: str, row: File, journal: Any = None) -> List[Block]:
 def read_checksums(folder: str, sizes: Dict[str, int], progress: Progress) -> Checksums:
     """The checksums of files, of which those of a missing or shorter file are wrong."""
     blocks = [one for name, size in sizes.items() for one in blocks_of(name, (size, 0, 0, 0))]
-    lengths = [one.length for one in blocks]
+    sums: Dict[Block, int] = {}
+
+    def work(batch: Tuple[int, int]) -> int:
+        for one in blocks[slice(*batch)]:
+            sums[one] = block_checksum(path_of(folder, one.name), one)
+        return sum(one.length for one in blocks[slice(*batch)])
+
+    def done(_: Any, size: int) -> None:
+        progress.add(size)
+
+    run_parallel(work, batches([one.length for one in blocks]), done, progress.tick)
     found: Checksums = {name: [] for name in sizes}
-    results = [0] * len(blocks)
-
-    def work(batch: Tuple[int, int]) -> List[int]:
-        return [block_checksum(path_of(folder, one.name), one) for one in blocks[slice(*batch)]]
-
-    def done(batch: Tuple[int, int], crcs: List[int]) -> Tuple[()]:
-        results[slice(*batch)] = crcs
-        progress.add(sum(lengths[slice(*batch)]))
-        return ()
-
-    run_parallel(work, batches(lengths), done, progress.tick)
-    for one, crc in zip(blocks, results):
-        found[one.name].append(crc)
+    for one in blocks:
+        found[one.name].append(sums[one])
     return found
 
 
 def block_checksum(path: str, block: Block) -> int:
     """The CRC-32 of a block in a file; -1 if the file ends before it, or is no file."""
     try:
-        file = os.open(path, _READ_FLAGS | os.O_NOFOLLOW)
+        file = os.open(path, _READ_FLAGS)
     except OSError as error:
         if isinstance(error, PermissionError):
             raise os_failure(path, error) from None
         return -1
-    crc, at, end, buffer = 0, block.offset, block.offset + block.length, memoryview(_BUFFER)
+    crc, at, end, buffer = 0, block.offset, block.offset + block.length, memoryview(buffers.data)
     try:
         while at < end:
             size = os.preadv(file, [buffer[: end - at]], at)
@@ -185,134 +180,88 @@ def block_checksum(path: str, block: Block) -> int:
 
 
 class Copier:
-    """Copies in several processes, and records in the journal what they have copied."""
+    """Copies in several threads, and records in the journal what they have copied."""
 
-    def __init__(self, paths: StagePaths, source: str, progress: Progress, lock: Lock) -> None:
-        self._paths, self._progress, self._lock = paths, progress, lock
-        self._source, self._copy = source, paths.copy
-        # Names are relative to open folders: the kernel need not resolve the whole path each time.
-        self._from = os.open(source if os.path.isdir(source) else "/", _READ_FLAGS)
-        self._to = os.open(self._copy if os.path.isdir(self._copy) else "/", _READ_FLAGS)
+    def __init__(self, paths: StagePaths, source: str, journal: Journal) -> None:
+        self._paths, self._source, self._journal = paths, source, journal
 
-    def copy_small(self, blocks: Sequence[Block]) -> List[str]:
-        """Copy files of one block; their rows of the record serve as journal entries, too."""
-        rows: List[str] = []
+    def copy(self, blocks: Sequence[Block], lock: Lock) -> None:
+        """Copy what the copy lacks."""
+        progress = progress_of(self._paths, sum(one.length for one in blocks), lock)
 
-        def work(batch: Tuple[int, int]) -> Tuple[str, bool]:
-            found, is_new = {}, False
-            for one in blocks[slice(*batch)]:
-                crc, now, is_copied = self._have(one)
-                found[one.name] = (*one.row, now.st_mtime_ns, now.st_ctime_ns, (crc,))
-                is_new |= is_copied
-            return json.dumps(found, separators=(",", ":")), is_new
+        def work(batch: Tuple[int, int]) -> List[Tuple[int, bool]]:
+            return [self._have(one) for one in blocks[slice(*batch)]]
 
-        def done(line: str) -> None:
-            rows.append(line[1:-1])
+        def done(batch: Tuple[int, int], results: List[Tuple[int, bool]]) -> None:
+            some = blocks[slice(*batch)]
+            if any(is_new for _, is_new in results):
+                lock.report_progress()
+            progress.add(sum(one.length for one in some))
+            rows = [(*one.key, crc) for one, (crc, _) in zip(some, results)]
+            self._paths.append_journal(rows)
 
-        self._run(blocks, work, done)
-        return rows
+        run_parallel(work, batches([one.length for one in blocks]), done, progress.tick)
+        for name, row in {one.name: one.row for one in blocks if one.offset}.items():
+            _finish(path_of(self._paths.copy, name), row)
 
-    def copy_large(self, blocks: Sequence[Block]) -> Checksums:
-        """Copy blocks of larger files."""
-        found: Dict[str, Dict[int, int]] = {one.name: {} for one in blocks}
-
-        def work(batch: Tuple[int, int]) -> Tuple[str, bool]:
-            rows, is_new = [], False
-            for one in blocks[slice(*batch)]:
-                crc, _, is_copied = self._have(one)
-                size, mtime, _, ctime = one.row
-                rows.append((one.name, one.offset, size, mtime, ctime, crc))
-                is_new |= is_copied
-            return json.dumps(rows), is_new
-
-        def done(line: str) -> None:
-            for name, offset, _, _, _, crc in json.loads(line):
-                found[name][offset] = crc
-
-        self._run(blocks, work, done)
-        for name, row in {one.name: one.row for one in blocks}.items():
-            os.chmod(path_of(self._copy, name), row[2] & ~0o002)
-            os.utime(path_of(self._copy, name), ns=(row[1], row[1]))
-        return {name: [crcs[at] for at in sorted(crcs)] for name, crcs in found.items()}
-
-    def _run(self, blocks: Sequence[Block], work: Any, done: Any) -> None:
-        lengths = [one.length for one in blocks]
-
-        def on_result(batch: Tuple[int, int], result: Tuple[str, bool]) -> Tuple[()]:
-            line, is_new = result
-            if is_new:
-                self._lock.report_progress()
-            self._progress.add(sum(lengths[slice(*batch)]))
-            self._paths.append_journal(line)
-            done(line)
-            return ()
-
-        run_parallel(work, interleaved(batches(lengths)), on_result, self._progress.tick)
-
-    def _have(self, block: Block) -> Tuple[int, os.stat_result, bool]:
-        """Copy a block unless it is there: its checksum, the copy's status, if it was copied."""
-        path = path_of(self._copy, block.name) if block.known is not None else ""
-        if not path or block_checksum(path, block) != block.known:
-            return (*self._copy_block(block), True)
+    def _have(self, block: Block) -> Tuple[int, bool]:
+        """Copy a block unless it is there: its checksum, and whether it was copied."""
+        path, known = path_of(self._paths.copy, block.name), self._journal.get(block.key)
+        if known is None or block_checksum(path, block) != known:
+            return self._copy_block(block, path), True
         if os.lstat(path).st_size != block.row[0]:
-            return (*self._copy_block(block), True)
+            return self._copy_block(block, path), True
         if block.length == block.row[0]:  # it may have been killed before the copy had these
-            os.chmod(path, block.row[2] & ~0o002)
-            os.utime(path, ns=(block.row[1], block.row[1]))
-        return block.known, os.lstat(path), False
+            _finish(path, block.row)
+        return known, False
 
-    def _copy_block(self, block: Block) -> Tuple[int, os.stat_result]:
+    def _copy_block(self, block: Block, path: str) -> int:
         size, mtime, _, _ = block.row
+        origin = path_of(self._source, block.name)
         for _ in range(3):
-            where = self._source
             try:
-                source = os.open(block.name or where, _READ_FLAGS, dir_fd=self._from)
-                try:
-                    where = self._copy
-                    copy = self._open(block)
-                    try:
-                        crc = _transfer(source, copy, block)
-                        if block.length == size:
-                            os.utime(copy, ns=(mtime, mtime))
-                        status = os.fstat(copy)
-                    finally:
-                        os.close(copy)
-                    where = self._source
-                    now = os.fstat(source)
-                finally:
-                    os.close(source)
+                with open(origin, "rb", 0) as source, open(_create(path, block), "rb+", 0) as copy:
+                    crc = _transfer(source.fileno(), copy.fileno(), block)
+                    if block.length == size:
+                        _finish(copy.fileno(), block.row)
+                    now, written = os.fstat(source.fileno()), os.fstat(copy.fileno())
             except OSError as error:
-                raise os_failure(path_of(where, block.name), error) from None
+                raise os_failure(str(error.filename or path), error) from None
             if crc is None or now.st_size != size or now.st_mtime_ns != mtime:
-                path = printable(path_of(self._source, block.name))
-                raise StageError("%s: changed while it was copied" % path)
-            if crc >= 0 and status.st_size == size:
-                return crc, status
-        path = printable(path_of(self._copy, block.name))
-        raise StageError("%s: differs from what was written when read back" % path)
+                raise StageError("%s: changed while it was copied" % printable(origin))
+            if crc >= 0 and written.st_size == size:
+                return crc
+        raise StageError("%s: differs from what was written when read back" % printable(path))
 
-    def _open(self, block: Block) -> int:
-        name = block.name or self._copy
-        if block.length < block.row[0]:  # one of several blocks, which are written at the same time
-            copy = os.open(name, _PART_FLAGS, 0o600, dir_fd=self._to)
-            os.ftruncate(copy, block.row[0])
-            return copy
-        try:
-            return os.open(name, _NEW_FLAGS, block.row[2], dir_fd=self._to)
-        except FileExistsError:
-            os.unlink(name, dir_fd=self._to)
-            return os.open(name, _NEW_FLAGS, block.row[2], dir_fd=self._to)
+
+def _create(path: str, block: Block) -> int:
+    if block.length < block.row[0]:  # one of several blocks, which are written at the same time
+        copy = os.open(path, _PART_FLAGS, 0o600)
+        os.ftruncate(copy, block.row[0])
+        return copy
+    try:
+        return os.open(path, _NEW_FLAGS, 0o600)
+    except FileExistsError:
+        os.unlink(path)
+        return os.open(path, _NEW_FLAGS, 0o600)
+
+
+def _finish(copy: Union[int, str], row: File) -> None:
+    """Give a copy the permissions and the time of its original."""
+    os.chmod(copy, row[2] & ~0o002)
+    os.utime(copy, ns=(row[1], row[1]))
 
 
 def _transfer(source: int, copy: int, block: Block) -> Optional[int]:
     """The CRC-32 of the block; -1 if the copy differs when read back; None if the source ends."""
-    crc, at, end, buffer = 0, block.offset, block.offset + block.length, memoryview(_BUFFER)
+    crc, at, end, buffer = 0, block.offset, block.offset + block.length, memoryview(buffers.data)
     while at < end:
         size = os.preadv(source, [buffer[: end - at]], at)
         if not size:
             return None
         data = buffer[:size]
         crc = zlib.crc32(data, crc)
+        check_running()
         written = 0
         while written < size:
             written += os.pwrite(copy, data[written:], at + written)
@@ -323,5 +272,5 @@ def _transfer(source: int, copy: int, block: Block) -> Optional[int]:
 
 
 def _contains(file: int, data: memoryview, offset: int) -> bool:
-    again = memoryview(_READ_BACK)[: len(data)]
-    return os.preadv(file, [again], offset) == len(data) and _READ_BACK.startswith(data)
+    again = memoryview(buffers.again)[: len(data)]
+    return os.preadv(file, [again], offset) == len(data) and buffers.again.startswith(data)

@@ -10,7 +10,7 @@ import os
 import zlib
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from stage_copy import BLOCK
+from stage_copy import BLOCK, buffers
 
 _MIB = 1 << 20
 PART_SIZES = [n * _MIB for n in (8, 16, 5, 10, 15, 25, 32, 50, 64, 100, 128, 256, 512, 1024)]
@@ -22,7 +22,6 @@ _FRACTIONS = [_MIB // 2, 5 * 10**5, _MIB // 4, 10**5, 1 << 16]
 _MOST_SIZES = {True: 256, False: 64}  # that are tried, by whether they are whole
 _MOST_BYTES = {True: 64 << 30, False: 512 << 20}  # that are read for them, beyond the first 8
 GOOD, BAD, UNKNOWN = 0, 1, 2
-_BUFFER = bytearray(1 << 18)  # stays in a core's cache while both checksums are computed
 
 
 def check_etag(file: int, size: int, etag: str, sizes: Sequence[int]) -> Tuple[int, List[int]]:
@@ -75,7 +74,7 @@ def _read(file: int, size: int, part: Optional[int]) -> Tuple[List[bytes], List[
     """The MD5 of each part, if there are parts, and the CRC-32 of each block."""
     digests: List[bytes] = []
     crcs: List[int] = []
-    buffer = memoryview(_BUFFER)
+    buffer = memoryview(buffers.data)
     at = 0
     while at < size or not crcs:
         end, crc = min(at + BLOCK, size), 0

@@ -1,13 +1,13 @@
-"""List a folder: its files, folders and links, by several processes at once."""
+"""List a folder: its files, folders and links, by several threads at once."""
 
 from __future__ import annotations
 
 import os
 import stat
-from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Tuple
 
 from stage_log import SourceError, os_failure, printable
-from stage_pool import run_parallel, worker_count
+from stage_pool import run_parallel
 
 File = Tuple[int, int, int, int]  # size, mtime, permissions, ctime
 # Its name with a slash; the real folders that links to it have led through.
@@ -51,26 +51,13 @@ def scan(root: str, follow: bool = True) -> Listing:
         found.files[""] = _row(root, status)
         return found
 
-    def work(batch: List[Folder]) -> Any:
-        one = Listing({}, {}, {})
-        subfolders: List[Folder] = []
-        for folder in batch:
-            try:
-                subfolders += _list_folder(root, folder, follow, one)
-            except OSError as error:
-                raise os_failure(path_of(root, folder[0][:-1]), error) from None
-        return tuple(one), subfolders
+    def subfolders(folder: Folder) -> List[Folder]:
+        try:
+            return list(_list_folder(root, folder, follow, found))
+        except OSError as error:
+            raise os_failure(path_of(root, folder[0][:-1]), error) from None
 
-    def on_result(_: Any, answer: Any) -> List[List[Folder]]:
-        files, folders, links = answer[0]
-        found.files.update(files)
-        found.folders.update(folders)
-        found.links.update(links)
-        most = min(256, 1 + len(answer[1]) // (4 * worker_count()))
-        return [answer[1][at : at + most] for at in range(0, len(answer[1]), most)]
-
-    # The top folder in this process: it shows how many others there are.
-    run_parallel(work, on_result(None, work([("", (os.path.realpath(root),))])), on_result)
+    run_parallel(subfolders, [("", (os.path.realpath(root),))], lambda _, more: more)
     return found
 
 

@@ -1,136 +1,75 @@
-"""Run a function for many tasks in forked processes, which inherit the data they work on.
+"""Run a function for many tasks in threads: reads, writes and checksums release Python's lock.
 
-Only tasks and results go through pipes, encoded by `marshal`.
+In one process nothing is left behind when it is killed.
 """
 
 from __future__ import annotations
 
-import gc
-import marshal
 import os
-import select
-import signal
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+import queue
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Callable, Iterable, Iterator, Optional, Sequence, Tuple
 
-from stage_log import SourceError, StageError
+from stage_log import StageError
 
 MAX_WORKERS = 32  # with more, the node's network is the limit
 BATCH_BYTES = 32 << 20
+_stopping = threading.Event()
 
 
 def worker_count() -> int:
-    """The number of processes: one for each core that this process may use."""
+    """The number of threads: one for each core that this process may use."""
     return min(len(os.sched_getaffinity(0)), MAX_WORKERS)
 
 
 def run_parallel(
     work: Callable[[Any], Any],
     tasks: Iterable[Any],
-    on_result: Callable[[Any, Any], Iterable[Any]],
+    on_result: Callable[[Any, Any], Any] = lambda *_: None,
     on_tick: Callable[[], None] = lambda: None,
     more_tasks: Optional[Callable[[], Optional[Iterable[Any]]]] = None,
 ) -> None:
-    """Call `work(task)` for all tasks in forked processes. Raises StageError: the first error.
+    """Call `work(task)` for all tasks in threads. The first error ends it.
 
-    `on_result` gets each task and its result, and returns further tasks. `on_tick` is called about
-    once a second. `more_tasks`, polled many times a second, returns new tasks, and None at their
-    end. The processes inherit the open files, so a lock is held until the last of them has ended.
+    `on_result` gets each task and its result, and may return further tasks. `on_tick` is called
+    about once a second. `more_tasks`, polled many times a second, returns new tasks, and None at
+    their end.
     """
-    waiting = list(tasks)[::-1]
-    workers: Dict[int, Worker] = {}  # by the descriptor of their results
-    idle: List[Worker] = []
-    poll = select.poll()
+    results: Any = queue.SimpleQueue()
+    waiting, running = list(tasks)[::-1], 0
+    _stopping.clear()
+    pool = ThreadPoolExecutor(worker_count())
     try:
-        while True:
+        while waiting or running or more_tasks:
             more = more_tasks() if more_tasks else None
             waiting.extend(more or ())
             more_tasks = None if more is None else more_tasks
-            while waiting and (idle or len(workers) < worker_count()):
-                if not idle:
-                    idle.append(Worker(work, is_first=not workers))
-                    workers[idle[0].results.fileno()] = idle[0]
-                    poll.register(idle[0].results, select.POLLIN)
-                idle.pop().send(waiting.pop())
-            if len(idle) == len(workers) and not more_tasks:
-                return
-            for descriptor, _ in poll.poll(20 if more_tasks else 1000):
-                one = workers[descriptor]
-                waiting.extend(on_result(*one.result()))
-                idle.append(one)
-            on_tick()
-    finally:
-        for one in workers.values():
-            os.kill(one.pid, signal.SIGKILL)
-        for one in workers.values():
-            os.waitpid(one.pid, 0)
-            one.tasks.close()
-            one.results.close()
-
-
-class Worker:
-    """The parent's side of one process, which ends when the parent does: then its pipe ends."""
-
-    def __init__(self, work: Callable[[Any], Any], is_first: bool) -> None:
-        child_tasks, tasks = os.pipe()
-        results, child_results = os.pipe()
-        if is_first:
-            gc.freeze()  # a collection in a child would copy all shared memory
-        self.pid = os.fork()
-        if self.pid == 0:
-            os.close(tasks)
-            _work_loop(work, os.fdopen(child_tasks, "rb"), os.fdopen(child_results, "wb"))
-        os.close(child_tasks)
-        os.close(child_results)
-        self.tasks, self.results = os.fdopen(tasks, "wb", 0), os.fdopen(results, "rb")
-
-    def send(self, task: Any) -> None:
-        self.task = task
-        try:
-            _send(self.tasks, task)
-        except OSError:  # it has ended: `result` finds that out
-            return
-
-    def result(self) -> Tuple[Any, Any]:
-        """The task, and its result."""
-        try:
-            error, result = _receive(self.results)
-        except (EOFError, OSError):
-            raise StageError("a copying process was killed: is the memory full?") from None
-        if error:
-            raise (SourceError if error == SourceError.__name__ else StageError)(result)
-        return self.task, result
-
-
-def _work_loop(work: Callable[[Any], Any], tasks: Any, results: Any) -> None:
-    """The main loop of a child."""
-    try:
-        gc.disable()
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        while True:
-            task = _receive(tasks)
+            while waiting and running < worker_count():
+                task = waiting.pop()
+                pool.submit(work, task).add_done_callback(
+                    lambda done, task=task: results.put((task, done))  # type: ignore[misc]
+                )
+                running += 1
             try:
-                result = ("", work(task))
-            except Exception as error:
-                is_ours = isinstance(error, StageError)
-                result = (type(error).__name__, str(error) if is_ours else repr(error))
-            _send(results, result)
-    except (EOFError, BrokenPipeError):
-        os._exit(0)
+                task, done = results.get(timeout=0.02 if more_tasks else 0.5)
+            except queue.Empty:
+                pass
+            else:
+                running -= 1
+                waiting.extend(on_result(task, done.result()) or ())
+            on_tick()
+    except BaseException:
+        _stopping.set()
+        raise
     finally:
-        os._exit(1)
+        pool.shutdown()
 
 
-def _send(pipe: Any, value: Any) -> None:
-    data = marshal.dumps(value)
-    pipe.write(len(data).to_bytes(8, "little") + data)
-    pipe.flush()
-
-
-def _receive(pipe: Any) -> Any:
-    """At once: `marshal.load` calls `read` for each number."""
-    size = int.from_bytes(pipe.read(8), "little")
-    return marshal.loads(pipe.read(size))  # EOFError if the pipe has ended
+def check_running() -> None:
+    """Call this before each write in a thread. Raises StageError if the others have ended."""
+    if _stopping.is_set():
+        raise StageError("stopped")
 
 
 def batches(sizes: Sequence[int]) -> Iterator[Tuple[int, int]]:
@@ -144,10 +83,3 @@ def batches(sizes: Sequence[int]) -> Iterator[Tuple[int, int]]:
         total += size
     if sizes:
         yield first, len(sizes)
-
-
-def interleaved(ranges: Iterable[Tuple[int, int]]) -> List[Tuple[int, int]]:
-    """Reorder, so that processes work in different folders: in one they block each other."""
-    ordered = list(ranges)
-    step = -(-len(ordered) // worker_count()) or 1
-    return [one for first in range(step) for one in ordered[first::step]]

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import shutil
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from safe_folder import check_path, check_private, make_private
 from stage_list import Listing
@@ -19,22 +19,17 @@ from stage_log import SourceError, os_failure, printable
 
 VERSION = 3
 Checksums = Dict[str, List[int]]  # of each file, the CRC-32 of its blocks
-Block = Tuple[str, int, int, int, int]  # name, offset; size, mtime and ctime of the source file
+# Checksums by the name and offset of a block, and size, mtime and ctime of the source file.
+Journal = Dict[Tuple[str, int, int, int, int], int]
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class StagedCopy(NamedTuple):
-    """The copy beside the target, with the files that the target has already.
-
-    A row of the record: size, mtime, permissions and ctime of the original; mtime and ctime of the
-    file in the target; checksums of its blocks.
-    """
+    """The copy beside the target, with the files that the target has already."""
 
     listing: Listing  # what the target must contain
-    checksums: Checksums  # of all files but the small ones
+    checksums: Checksums  # of objects, with which the target can be compared later
     state: Any = None  # the state of the source, where the rows of the files do not say it
-    small: Sequence[str] = ()  # files that were copied as a whole
-    rows: Sequence[str] = ()  # and their rows of the record, as JSON, as they were copied
 
 
 class StagePaths:
@@ -88,13 +83,9 @@ class StagePaths:
         remove(self._record)
         _sync_folder(self.folder)
 
-    def write_record(self, record: Dict[str, Any], rows: Iterable[str]) -> None:
-        """Write it atomically, then remove what is left of the copying.
-
-        `rows` are those of the files, as JSON without the braces.
-        """
-        head = json.dumps(dict(record, version=VERSION))
-        _write_synced(self._record, '%s,"files":{%s}}' % (head[:-1], ",".join(rows)))
+    def write_record(self, record: Dict[str, Any]) -> None:
+        """Write it atomically, then remove what is left of the copying."""
+        _write_synced(self._record, json.dumps(dict(record, version=VERSION)))
         _sync_folder(self.folder)
         remove(self._commit)
         self.remove_partial_copy()
@@ -123,36 +114,23 @@ class StagePaths:
         for name in ("source", "journal", "archive", "commands", "tool.out", "tool.log", "copy"):
             remove(self.beside(name))
 
-    def append_journal(self, line: str) -> None:
-        """Add what has been copied: a JSON object of small files and rows, or a list of blocks.
-
-        A block is a list of name, offset, size and times of the source file, checksum.
-        """
+    def append_journal(self, blocks: Iterable[Any]) -> None:
+        """Add blocks that have been copied, each with its checksum at the end."""
         path = self.beside("journal")
         try:
             with open(os.open(path, _APPEND, 0o644), "w") as file:
-                file.write("\n" + line)  # on a new line even after a truncated one
+                file.write("\n" + json.dumps(blocks))  # on a new line even after a truncated one
         except OSError as error:
             raise os_failure(path, error) from None
 
-    def load_journal(self) -> Dict[Block, int]:
+    def load_journal(self) -> Journal:
         """The checksums of the copied blocks; the copy is compared with them before it is used."""
-        found: Dict[Block, int] = {}
+        found: Journal = {}
         with contextlib.suppress(OSError), open(self.beside("journal")) as file:
             for line in file:
-                for *block, crc in _journal_entries(line):
-                    found[tuple(block)] = crc
+                with contextlib.suppress(ValueError):  # truncated when its writer was killed
+                    found.update((tuple(block), crc) for *block, crc in json.loads(line))
         return found
-
-
-def _journal_entries(line: str) -> Iterator[Any]:
-    try:
-        rows = json.loads(line)
-    except ValueError:  # empty, or truncated when its writer was killed
-        return iter(())
-    if isinstance(rows, dict):
-        return ((name, 0, row[0], row[1], row[3], row[-1][0]) for name, row in rows.items())
-    return iter(rows)
 
 
 def _load(path: str) -> Optional[Dict[str, Any]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from stage_bucket import ROUNDS, Bucket, Objects, is_refusal
 from stage_commit import TargetFiles, unchanged_files
@@ -20,11 +20,10 @@ from stage_etag import BAD, GOOD, PART_SIZES, UNKNOWN, check_etag, part_count, p
 from stage_list import EMPTY, Listing, path_of
 from stage_lock import Lock
 from stage_log import Progress, SourceError, StageError, log, plural, printable
-from stage_pool import run_parallel
+from stage_pool import batches, run_parallel
 from stage_record import Checksums, StagedCopy, StagePaths, remove
 from stage_space import check_space
 
-_BATCH_BYTES, _BATCH_NAMES = 8 << 20, 64  # in one task
 _ODD_PARTS = (
     " for each round part size, so it is damaged, or was uploaded in parts of an odd size: install "
     "aws on the nodes, which can ask S3 for the size, or upload the object again"
@@ -167,7 +166,7 @@ class ObjectVerifier:
     ) -> None:
         """Read the existing objects, and those that `finished` returns until it returns None."""
 
-        def more_batches() -> Optional[Iterator[List[str]]]:
+        def more_batches() -> Optional[List[Sequence[str]]]:
             names = finished() if finished else None
             return None if names is None else self._batches(names)
 
@@ -213,32 +212,20 @@ class ObjectVerifier:
         return bad
 
     def _read(
-        self, names: Iterable[str], sizes: Sequence[int] = PART_SIZES, more_batches: Any = None
+        self, names: Sequence[str], sizes: Sequence[int] = PART_SIZES, more_batches: Any = None
     ) -> None:
         """Read objects. `sizes`: the part sizes to try, all possible ones if there are none."""
 
-        def work(batch: List[str]) -> List[Any]:
-            return [self._check(name, sizes) for name in batch]
-
-        def on_result(batch: List[str], rows: List[Any]) -> Tuple[()]:
-            for name, row in zip(batch, rows):
+        def work(batch: Sequence[str]) -> None:
+            for name in batch:
+                row = self._check(name, sizes)
                 if row[0] != UNKNOWN or name not in self.found:
                     self.found[name] = row
-            return ()
 
-        run_parallel(work, self._batches(names), on_result, self._progress.tick, more_batches)
+        run_parallel(work, self._batches(names), lambda *_: None, self._progress.tick, more_batches)
 
-    def _batches(self, names: Iterable[str]) -> Iterator[List[str]]:
-        batch: List[str] = []
-        size = 0
-        for name in names:
-            batch.append(name)
-            size += self._wanted[name][0]
-            if size >= _BATCH_BYTES or len(batch) >= _BATCH_NAMES:
-                yield batch
-                batch, size = [], 0
-        if batch:
-            yield batch
+    def _batches(self, names: Sequence[str]) -> List[Sequence[str]]:
+        return [names[slice(*one)] for one in batches([self._wanted[name][0] for name in names])]
 
     def _check(self, name: str, sizes: Sequence[int]) -> Tuple[int, List[int], Tuple[int, ...]]:
         size, etag = self._wanted[name]
