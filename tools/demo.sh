@@ -28,7 +28,7 @@ next_steps() {
 Use the command in this shell:          export PATH="$PWD/.venv/bin:$PATH"
 See each derived number, and why:       clusterjobs plan examples/tiny-gpt.yaml
 Change the example and run it again:    clusterjobs lab up small
-                                        clusterjobs lab run examples/tiny-gpt.yaml --set args.lr=1e-3
+                                        clusterjobs lab run examples/tiny-gpt.yaml --set name=slower --set args.lr=1e-3
                                         clusterjobs lab down
 Write your own spec:                    README.md, "Quick start"
 Remove all that this demo has made:     make clean

@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import torch
 import torch.distributed as dist
 from trainers import Trainer
 
@@ -36,13 +37,15 @@ class Checkpoints:
         steps = (int(path.name.removeprefix("global_step")) for path in found if is_complete(path))
         return max(steps, default=0)
 
-    def load(self, trainer: Trainer) -> int:
+    def load(self, trainer: Trainer, device: torch.device) -> int:
         # Rank 0 decides for all: a shared file system may show each node a different state.
-        steps_done = [self.newest_complete() if dist.get_rank() == 0 else 0]
-        dist.broadcast_object_list(steps_done)
-        if steps_done[0]:
-            trainer.load(self.folder / f"global_step{steps_done[0]}")
-        return steps_done[0]
+        newest = self.newest_complete() if dist.get_rank() == 0 else 0
+        shared = torch.tensor(newest, device=device)
+        dist.broadcast(shared, src=0)
+        steps_done = int(shared)
+        if steps_done:
+            trainer.load(self.folder / f"global_step{steps_done}")
+        return steps_done
 
 
 def is_complete(checkpoint: Path) -> bool:

@@ -84,7 +84,7 @@ def run(args: argparse.Namespace, device: torch.device) -> int:
     trainer = DeepSpeedTrainer(model, args) if args.deepspeed else PlainTrainer(model, args)
     text = torch.frombuffer(bytearray(TEXT.read_bytes()), dtype=torch.uint8)
     checkpoints = Checkpoints(args.checkpoint_dir)
-    first = checkpoints.load(trainer)
+    first = checkpoints.load(trainer, device)
     rank, world = dist.get_rank(), dist.get_world_size()
     samples_per_step = world * trainer.micro_batch * trainer.accumulation
     if first and rank == 0:

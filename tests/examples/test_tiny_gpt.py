@@ -177,3 +177,17 @@ def test_missing_environment_is_named() -> None:
 
     assert done.returncode == 1
     assert done.stderr == "train.py: not set by the launcher: MASTER_ADDR\n"
+
+
+def test_it_trains_and_resumes_without_numpy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pip does not install numpy with torch."""
+    missing = tmp_path / "packages" / "numpy.py"
+    missing.parent.mkdir()
+    missing.write_text("raise ModuleNotFoundError('no numpy')\n")
+    monkeypatch.setenv("PYTHONPATH", str(missing.parent))
+    folder = tmp_path / "checkpoints"
+    folder.mkdir()
+    assert "Failed to initialize NumPy" in train(folder, 2, *SMALL)
+    assert "resuming after step 2" in train(folder, 4, *SMALL)

@@ -53,7 +53,7 @@ def test_the_demo_says_what_is_next_and_clean_removes_all_its_files(
     assert "step 3/3 loss" in done.stdout
     *_, last = done.stdout.split("\n\n")
     assert last.startswith("Next\n")
-    assert "clusterjobs lab run examples/tiny-gpt.yaml --set args.lr=1e-3" in last
+    assert "clusterjobs lab run examples/tiny-gpt.yaml --set name=slower --set args.lr=1e-3" in last
     assert {Path(name).relative_to(copy).parts[0] for name in files_of(copy, home) - before} == {
         ".demo"
     }

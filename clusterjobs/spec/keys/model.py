@@ -139,8 +139,12 @@ Amount = Annotated[float, BeforeValidator(_amount)]
 class Training(SpecModel):
     """How long the training is, by one of the three."""
 
-    tokens: Annotated[Amount | None, Key("the number of tokens", "300e9")] = None
-    samples: Annotated[Amount | None, Key("the number of samples", "1e8")] = None
+    tokens: Annotated[
+        Amount | None, Key("the number of tokens, of all epochs together", "300e9")
+    ] = None
+    samples: Annotated[
+        Amount | None, Key("the number of samples, of all epochs together", "1e8")
+    ] = None
     steps: Annotated[Amount | None, Key("the number of optimizer steps", "10000")] = None
 
     @model_validator(mode="after")
