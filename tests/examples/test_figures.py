@@ -44,6 +44,16 @@ WORDS = {
         *("--micro-batch-size 4", "--global-batch-size 8", "#SBATCH --gpus-per-node=1"),
         *("--lr-warmup-fraction 0.01", "--eval-interval 1000", "--seed 1234", "--clip-grad 1.0"),
     ),
+    "gpt2-345m-4gpu": (
+        *("#SBATCH --gpus-per-node=4", "exec deepspeed", "--zero-stage 1", "  preflight"),
+        *("--num-layers 24", "--hidden-size 1024", "--num-attention-heads 16", "--seq-length 1024"),
+        *("--micro-batch-size 8", "--global-batch-size 32", "--deepspeed-activation-checkpointing"),
+        *("--train-iters 500000", "--lr-decay-iters 320000", "--lr-warmup-iters 32000"),
+        *("--lr 1.5e-4", "--min-lr 1e-5", "--weight-decay 1e-2", "--clip-grad 1.0", "--fp16"),
+        *("--save-interval 10000", "--log-interval 100", "--eval-interval 100", "--eval-iters 10"),
+        *("--seed 1234", "--data-impl mmap", "--no-masked-softmax-fusion"),
+        "--override-opt_param-scheduler",
+    ),
     "gpt2-7b": (
         *("--num-layers 32", "--hidden-size 4096", "--num-attention-heads 32"),
         *("--seq-length 2024", "--micro-batch-size 4", "--global-batch-size 16"),
@@ -73,6 +83,7 @@ WORDS = {
 CONFIGS = {  # train_batch_size, micro batch, accumulation
     "gpt2-345m": (64, 8, 1),
     "gpt2-345m-1gpu": (8, 4, 2),
+    "gpt2-345m-4gpu": (32, 8, 1),
     "gpt2-7b": (16, 4, 1),
     "gpt3-175b-p5": (1536, 1, 384),
 }
@@ -107,7 +118,8 @@ def test_both_places_of_a_batch_agree(name: str, rendered: Callable[[str], pathl
     assert config["gradient_clipping"] == 1.0
     if name.startswith("gpt2"):
         assert config["fp16"] == {"enabled": True}
-        assert config["wandb"] == {"enabled": True, "project": "megatron"}
+        project = "megatron-deepspeed" if name.endswith("4gpu") else "megatron"
+        assert config["wandb"] == {"enabled": True, "project": project}
         assert config["optimizer"]["params"]["betas"] == [0.9, 0.95]
 
 

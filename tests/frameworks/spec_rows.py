@@ -47,7 +47,7 @@ def rows(kind: str) -> list[Row]:
 
 def merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     found = {**base, **more}
-    for key in ("args", "model"):
+    for key in ("args", "model", "neox"):
         if isinstance(base.get(key), dict) and isinstance(more.get(key), dict):
             found[key] = merged(base[key], more[key])
     return {key: value for key, value in found.items() if value is not None}

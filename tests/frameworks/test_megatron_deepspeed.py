@@ -17,7 +17,7 @@ from clusterjobs.text import show
 
 ARGS: dict[str, Any] = {"train-iters": 1000, "lr": "1e-4"}
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
-NAMES = ("gpt2-345m", "gpt2-345m-1gpu", "gpt2-7b", "gpt3-175b-p5")
+NAMES = ("gpt2-345m", "gpt2-345m-1gpu", "gpt2-345m-4gpu", "gpt2-7b", "gpt3-175b-p5")
 SMALL: dict[str, Any] = {
     "framework": "megatron-deepspeed",
     "script": "pretrain_gpt.py",

@@ -169,6 +169,12 @@ def test_variables_have_their_values_and_unknown_ones_are_not_judged(ask: Ask) -
     assert "refuses" not in done.stdout
 
 
+def test_what_follows_a_wrong_flag_with_its_value_is_still_asked(ask: Ask) -> None:
+    done = ask("--stepz=3", "--style=cosinus")
+    assert "--stepz=3: unrecognized argument" in done.stdout
+    assert "exp.yaml:5:3 args.style: argument --style: invalid choice: 'cosinus'" in done.stdout
+
+
 def test_the_answer_as_json_has_the_flag_the_message_and_the_source(ask: Ask) -> None:
     done = ask("--steps", "-1", options=("--json",))
     answer = json.loads(done.stdout)

@@ -177,7 +177,7 @@ class Request:
         ]
         return list(dict.fromkeys(found))
 
-    def _keys_in(self, message: str) -> List[str]:
+    def keys_in(self, message: str) -> List[str]:
         """The keys of config files that a message names, the most certain first."""
         ends: Dict[str, str] = {}
         for name in self.origins:
@@ -218,7 +218,7 @@ class Request:
                 if is_of_the_machine(message, source):
                     raise NotCheckedError(f"{message} ({source})") from error
                 if config:
-                    keys = self._keys_in(message) or self._keys_in(key)
+                    keys = self.keys_in(message) or self.keys_in(key)
                     self.problem(f"{config}: {message}", source, (keys or [""])[0])
                 else:
                     self.problem(message, source)
@@ -298,15 +298,16 @@ def of_one(message: str, flag: str) -> str:
 
 
 def without(words: Sequence[str], flags: Sequence[str]) -> List[str]:
-    """The words without these flags and their values."""
+    """The words without these flags and their values; what follows `--flag=value` is no value."""
     found: List[str] = []
     drops = False
     for word in words:
         if is_flag(word):
-            drops = word.partition("=")[0] in flags or word in flags
-        elif word in flags:
-            continue
-        if not drops:
+            is_left_out = word.partition("=")[0] in flags or word in flags
+            drops = is_left_out and "=" not in word
+        else:
+            is_left_out = drops or word in flags
+        if not is_left_out:
             found.append(word)
     return found
 

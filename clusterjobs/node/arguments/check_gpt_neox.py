@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import tempfile
 from typing import Any, List
 
 import deepspeed_config
-from argument_request import NotCheckedError, Request, imported, message_of, source_of
+from argument_request import Request, imported, is_of_the_machine, message_of, source_of
 
 
 def check(request: Request) -> None:
@@ -48,12 +49,13 @@ def parsed(request: Request) -> Any:
             launched = runner.parse_args(args.get_deepspeed_main_args())
             return module.NeoXArgs.consume_neox_args(input_args=launched.user_args)
         except (AssertionError, ValueError, NotImplementedError) as error:
-            if not said.messages:
-                raise
-            for message in said.messages:  # its errors say less than its log
-                request.problem(message, source_of(error))
-            if not request.problems:
-                raise NotCheckedError(message_of(error)) from error
+            source = source_of(error)
+            for message in said.messages or [message_of(error)]:  # its log says more
+                if is_of_the_machine(message, source):
+                    raise
+                names = re.findall(r"\w+_\w+", message + source)
+                keys = [key for name in names for key in request.keys_in(name)]
+                request.problem(plain(message), source, (keys or [""])[0])
     return None
 
 
@@ -65,7 +67,10 @@ class Errors(logging.Handler):
         self.messages: List[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep it, without the colours and names of its start."""
-        text = record.getMessage().replace("\033[91m\033[1m", "").replace("\033[0m", "")
-        text = text.replace("[FAIL] ", "")
-        self.messages.append(" ".join(text.split()))
+        """Keep it."""
+        self.messages.append(record.getMessage())
+
+
+def plain(text: str) -> str:
+    """The text without colours and without the name of its level."""
+    return " ".join(re.sub(r"\033\[\d+m|\[FAIL\]", "", text).split())
