@@ -73,7 +73,8 @@ class Launcher(NamedTuple):
     `reason`: one sentence, the title of the script's launch section.
     `task_per_rank`: one Slurm task per rank; else one per node, which starts the node's ranks.
     `starts_python`: it starts Python with the script itself; else it gets a whole command.
-    `no_python_option`: the option with which it runs a command instead of a script.
+    `no_python_option`: the option with which it runs a command instead of a script; without it, a
+    spec with `prefix` is refused.
     `calls_srun`: the script calls srun for the ranks, with the spec's `srun` options.
     `uses_mpi`: it starts the ranks of MPI programs.
     `over_ssh`: it reaches the other nodes by ssh.

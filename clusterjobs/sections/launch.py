@@ -76,6 +76,9 @@ def plan(context: Context) -> Launch:
     runs_script = launcher.starts_python and program.is_python and not prefix
     python = ("python3",) if program.is_python and not runs_script else ()
     needs_option = launcher.no_python_option and not runs_script
+    if launcher.starts_python and not runs_script and not needs_option:
+        what = f"{launcher.name} starts Python scripts, and no other program"
+        context.problem(("prefix",) if prefix else ("launcher",), what, "choose another launcher")
     ssh_inside = container is not None and container.ssh_inside
     _record_rendezvous(context)
     shape = context.placement.shape
