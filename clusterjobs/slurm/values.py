@@ -169,6 +169,21 @@ _MAIL = (
     *("TIME_LIMIT", "TIME_LIMIT_90", "TIME_LIMIT_80", "TIME_LIMIT_50", "ARRAY_TASKS"),
 )
 
+_TASKS = r"(\*|block|cyclic|arbitrary|plane=\d+)(:(\*|block|f?cyclic)){0,2}(:?|,(no)?pack)"
+_SPEED = r"(\d[\d.]*|(lo|me|hi)\w*)"  # Slurm reads the first letters of words
+_GOVERNOR = r"(co|on|pe|po|us|sc)\w*"
+_CPU_FREQ = Form(
+    rf"{_SPEED}(-{_SPEED}(:{_GOVERNOR})?)?|{_GOVERNOR}",
+    "write kHz, low, medium, high or a governor",
+)
+_SAMPLED = r"((task|energy|network|filesystem)=)?\d[\w.]*"
+_LIMITS = ("AS", "CORE", "CPU", "DATA", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "RSS", "STACK")
+_LIMIT = rf"(RLIMIT_)?({'|'.join(_LIMITS)})"
+_BINDING = (
+    *("disable-binding", "enforce-binding"),
+    *("multiple-tasks-per-sharing", "one-task-per-sharing", "allow-task-sharing"),
+)
+
 
 def _words(*words: str, several: bool = False) -> Form:
     one = "|".join(map(re.escape, words))
@@ -186,11 +201,20 @@ _OPTIONS: dict[str, Form] = {
     **dict.fromkeys(("core-spec", "thread-spec"), _NUMBER),
     **dict.fromkeys(("mem", "mem-per-cpu", "mem-per-gpu", "tmp"), _SIZE),
     **dict.fromkeys(("begin", "deadline"), _MOMENT),
+    "acctg-freq": Form(rf"{_SAMPLED}(, *{_SAMPLED})*", "write seconds, or task=30,energy=60"),
+    "cpu-freq": _CPU_FREQ,
     "dependency": _DEPENDENCY,
+    "distribution": Form(_TASKS, "write block, cyclic, plane=4 or block:cyclic"),
     "exclusive": _words("user", "mcs", "topo"),
+    "gres-flags": _words(*_BINDING, several=True),
     "kill-on-invalid-dep": _words("yes", "no"),
     "mail-type": _words(*_MAIL, several=True),
     "open-mode": _words("append", "truncate"),
+    "profile": _words("all", "none", "energy", "task", "lustre", "network", several=True),
+    "propagate": Form(
+        rf"(?-i:|ALL|NONE|{_LIMIT}([, ]+{_LIMIT})*[, ]*)",  # in this case alone
+        f"write ALL, NONE or some of {', '.join(_LIMITS)}",
+    ),
     "signal": _SIGNAL,
     "switches": Form(r"[1-9]\d*(@[\d:-]+)?", "write a number, with @ and a time if it may wait"),
     "wait-all-nodes": _words("0", "1"),
