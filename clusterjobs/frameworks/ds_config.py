@@ -246,60 +246,80 @@ def _merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-# ------------------------------------------------------------------ ds config file
-# The spec's `ds_config`: keys in the spec, or a file beside it that has them.
+# ------------------------------------------------------------------ config keys
+# Keys of a program's config: in the spec, or in a file beside it.
 
 
-def _keys_or_file(value: Any) -> Any:
-    if isinstance(value, dict):
-        return value
-    if isinstance(value, Text):
-        raise ValueError(f"{_NOT_YET}: write its path without variables")
-    if not isinstance(value, str):
-        raise ValueError("expected a mapping, or a file: write ds_config: ds_zero2.json")
-    return checked_path(value)
+class OwnConfig(NamedTuple):
+    """A key of the spec that has a config; `whose` it is, and an example of its keys."""
+
+    key: str
+    whose: str
+    example: str
 
 
-DsConfigKeys = Annotated[dict[str, Any] | str, BeforeValidator(_keys_or_file)]
+OWN_DS_CONFIG = OwnConfig("ds_config", "DeepSpeed", "{gradient_clipping: 1.0}")
 
 
-def config_file(ds_config: Mapping[str, Any] | str) -> tuple[str, ...]:
-    """The file, if `ds_config` is one."""
-    return (ds_config,) if isinstance(ds_config, str) else ()
+def keys_or_file(example: str) -> BeforeValidator:
+    """Accepts a mapping, or the name of a file; `example`: how to write one."""
+
+    def check(value: Any) -> Any:
+        if isinstance(value, dict):
+            return value
+        if isinstance(value, Text):
+            raise ValueError(f"{_NOT_YET}: write its path without variables")
+        if not isinstance(value, str):
+            raise ValueError(f"expected a mapping, or a file: write {example}")
+        return checked_path(value)
+
+    return BeforeValidator(check)
+
+
+DsConfigKeys = Annotated[dict[str, Any] | str, keys_or_file("ds_config: ds_zero2.json")]
+
+
+def config_file(given: Mapping[str, Any] | str) -> tuple[str, ...]:
+    """The file, if the keys are in one."""
+    return (given,) if isinstance(given, str) else ()
 
 
 def own_keys(
-    ds_config: Mapping[str, Any] | str, texts: Mapping[str, str], diagnostics: Diagnostics
+    given: Mapping[str, Any] | str,
+    texts: Mapping[str, str],
+    diagnostics: Diagnostics,
+    config: OwnConfig = OWN_DS_CONFIG,
 ) -> Mapping[str, Any]:
     """The keys, from the spec or from the file's text; {} with a problem if it cannot be read.
 
     Later problems with a key are reported at its line in the file.
     """
-    if not isinstance(ds_config, str):
-        return ds_config
-    if ds_config not in texts:
-        diagnostics.problem(("ds_config",), *_missing(ds_config))
+    if not isinstance(given, str):
+        return given
+    if given not in texts:
+        diagnostics.problem((config.key,), *_missing(given, config))
         return {}
     try:
         # In JSON, a tab can only be indentation, which YAML does not allow.
-        document = yaml_document.load(texts[ds_config].replace("\t", " "), ds_config)
+        document = yaml_document.load(texts[given].replace("\t", " "), given)
     except InputError as error:
         diagnostics.add(error.problems)
         return {}
     if not isinstance(document.value, dict):
-        what = f"{ds_config} is not a config of DeepSpeed, which is a mapping of keys"
-        diagnostics.problem(("ds_config",), what, 'write `{"zero_optimization": ...}` into it')
+        what = f"{given} is not a config of {config.whose}, which is a mapping of keys"
+        hint = f"write keys into it, or into the spec: {config.key}: {config.example}"
+        diagnostics.problem((config.key,), what, hint)
         return {}
-    _relocate(document, document.value, (), diagnostics)
+    _relocate(document, document.value, (config.key,), diagnostics)
     return document.value
 
 
-def keys_of(ds_config: Mapping[str, Any] | str, texts: Mapping[str, str]) -> Mapping[str, Any]:
+def keys_of(given: Mapping[str, Any] | str, texts: Mapping[str, str]) -> Mapping[str, Any]:
     """The same without problems: {} where the file cannot be read."""
-    if not isinstance(ds_config, str):
-        return ds_config
+    if not isinstance(given, str):
+        return given
     try:
-        found = yaml_document.load(texts.get(ds_config, "{}").replace("\t", " "), ds_config).value
+        found = yaml_document.load(texts.get(given, "{}").replace("\t", " "), given).value
     except InputError:
         return {}
     return found if isinstance(found, dict) else {}
@@ -308,18 +328,18 @@ def keys_of(ds_config: Mapping[str, Any] | str, texts: Mapping[str, str]) -> Map
 _NOT_YET = "the file is read when the job is rendered"
 
 
-def _missing(name: str) -> tuple[str, str]:
+def _missing(name: str, config: OwnConfig) -> tuple[str, str]:
     if isinstance(expanding(name), Text):
         return _NOT_YET, "write its path without variables"
     return (
         f"there is no file {name} beside the spec or in workdir",
-        "write its path, or the keys themselves: ds_config: {gradient_clipping: 1.0}",
+        f"write its path, or the keys themselves: {config.key}: {config.example}",
     )
 
 
 def _relocate(document: Document, value: Any, path: Path, diagnostics: Diagnostics) -> None:
-    if path:
-        diagnostics.relocate(("ds_config", *path), document.locate(path))
+    if path[1:]:
+        diagnostics.relocate(path, document.locate(path[1:]))
     items = value.items() if isinstance(value, dict) else ()
     for key, item in enumerate(value) if isinstance(value, list) else items:
         _relocate(document, item, (*path, key), diagnostics)

@@ -16,7 +16,9 @@ from clusterjobs.frameworks.accelerate import (
     Options,
     check_division,
     deepspeed_file,
+    divides,
     launch_file,
+    own_launch_config,
 )
 from clusterjobs.frameworks.arguments import (
     argument_key,
@@ -238,7 +240,9 @@ class HuggingFace(Accelerate):
         assert isinstance(options, Options)
         script = script_of(task.spec, diagnostics)
         origins = _origins(task)
-        derived = tuple(_derived(task, options))
+        by_file = task.spec.launcher == ACCELERATE.name
+        own = own_launch_config(task, options, by_file, diagnostics)
+        derived = tuple(_derived(task, options, divides(own)))
         _refuse_arguments(task, origins, derived, diagnostics)
         known, refused = table("huggingface", task.spec), {*origins, *_INSTEAD}
         check_arguments(task.spec, diagnostics, known, refused, dashes_matter=False)
@@ -252,8 +256,8 @@ class HuggingFace(Accelerate):
             return None
         if options.fsdp:
             files.append(ConfigFile(FSDP_CONFIG_NAME, json_text(trainer_config(options.fsdp))))
-        if task.spec.launcher == ACCELERATE.name:
-            files.append(launch_file(task, None))
+        if by_file:
+            files.append(launch_file(task, None, own))
         return Program(
             (script, *arguments_of(task.spec), *derived),
             is_python=True,
@@ -263,8 +267,8 @@ class HuggingFace(Accelerate):
         )
 
 
-def _derived(task: Task, options: Options) -> Iterator[Value]:
-    """The arguments that follow from the spec."""
+def _derived(task: Task, options: Options, is_divided: bool) -> Iterator[Value]:
+    """The arguments that follow from the spec; `is_divided`: its accelerate_config shards."""
     spec = task.spec
     if samples := task.samples:
         yield from ("--per_device_train_batch_size", str(samples.micro))
@@ -280,7 +284,7 @@ def _derived(task: Task, options: Options) -> Iterator[Value]:
         yield from ("--fsdp_config", joined(JOB_DIR, "/", FSDP_CONFIG_NAME))
         if options.fsdp.activation_checkpointing:  # True in TRL; the Trainer refuses both
             yield from ("--gradient_checkpointing", "False")
-    elif not task.shape.gpus_per_node:  # without it, every rank would train alone
+    elif not task.shape.gpus_per_node and not is_divided:  # every rank would train alone
         yield from ("--use_cpu", "True")
 
 

@@ -21,11 +21,15 @@ from clusterjobs.text import Text, show
 # What DeepSpeed's config says about memory: ZeRO's stage, and what is offloaded.
 
 
+def section_of(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A section of a config, which may be anything; {} without it."""
+    found = config.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
 def offload_of(config: Mapping[str, Any]) -> str:
     """What is kept in the host's memory: `none`, `optimizer` or `parameters`."""
-    section = config.get("zero_optimization")
-    if not isinstance(section, Mapping):
-        return "none"
+    section = section_of(config, "zero_optimization")
     for key, name in (("offload_param", "parameters"), ("offload_optimizer", "optimizer")):
         found = section.get(key)
         if isinstance(found, Mapping) and found.get("device") in ("cpu", "nvme"):
@@ -37,8 +41,7 @@ def stage_of(zero: Zero | None, config: Mapping[str, Any]) -> int:
     """ZeRO's stage: that of the spec, else of the config; 0 without one."""
     if zero:
         return zero.stage
-    section = config.get("zero_optimization")
-    stage = section.get("stage") if isinstance(section, Mapping) else None
+    stage = section_of(config, "zero_optimization").get("stage")
     return stage if stage in (0, 1, 2, 3) else 0
 
 
@@ -125,16 +128,17 @@ def check_fsdp(fsdp: Fsdp | None, zero: object, task: Task, diagnostics: Diagnos
                 "write the class of the layers: wrap: [LlamaDecoderLayer]",
             )
     if not task.shape.gpus_per_node:
-        _warn_of_cpus("fsdp", diagnostics)
+        warn_of_cpus("fsdp", diagnostics)
 
 
 def check_zero_devices(zero: object, task: Task, diagnostics: Diagnostics) -> None:
     """Accelerate starts DeepSpeed only on GPUs and the like."""
     if zero and not task.shape.gpus_per_node:
-        _warn_of_cpus("zero", diagnostics)
+        warn_of_cpus("zero", diagnostics)
 
 
-def _warn_of_cpus(key: str, diagnostics: Diagnostics) -> None:
+def warn_of_cpus(key: str, diagnostics: Diagnostics) -> None:
+    """Warn that `key` needs GPUs."""
     diagnostics.problem(
         (key,),
         "Accelerate uses it only on GPUs: on CPUs the training fails, or every rank trains alone",
@@ -234,6 +238,34 @@ def foreseen(
         if fsdp.offload:
             layout["offload"] = "parameters"
     return Foreseen(_sequence(spec), layout, is_own_script=True)
+
+
+def foreseen_by_accelerate(spec: Experiment, kind: str, own: Mapping[str, Any]) -> Foreseen:
+    """By a config of Accelerate; `kind`: its distributed_type."""
+    found = foreseen(spec, engine="ddp" if kind == "MULTI_GPU" else "")
+    zero, given = section_of(own, "deepspeed_config"), section_of(own, "fsdp_config")
+    sharding = {str(name).removeprefix("fsdp_"): value for name, value in given.items()}
+    strategy = sharding.get("sharding_strategy", sharding.get("reshard_after_forward", True))
+    if kind == "DEEPSPEED" and "deepspeed_config_file" not in zero:
+        devices = {
+            f"offload_{name}": {"device": zero.get(f"offload_{name}_device")}
+            for name in ("param", "optimizer")
+        }
+        stage = {"stage": zero.get("zero_stage", 2), **devices}  # Accelerate's own default
+        found = foreseen(spec, config={"zero_optimization": stage})
+    elif kind == "FSDP" and strategy in _WHOLLY_SHARDED:
+        fsdp = Fsdp(
+            wrap=(),
+            offload=sharding.get("offload_params") is True,
+            activation_checkpointing=sharding.get("activation_checkpointing") is True,
+        )
+        found = foreseen(spec, fsdp=fsdp)
+    precision = own.get("mixed_precision")
+    known = {"precision": precision} if precision in ("bf16", "fp16") else {}
+    return found._replace(layout={**found.layout, **known})
+
+
+_WHOLLY_SHARDED = ("FULL_SHARD", 1, "1", True)
 
 
 def of_script(spec: Experiment) -> Foreseen:

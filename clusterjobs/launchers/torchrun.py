@@ -1,6 +1,7 @@
 """torchrun, one per node. Source: PyTorch, torch/distributed/run.py."""
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field
@@ -28,11 +29,13 @@ _NO_STATIC_RESTARTS = (
 def check_options(options: "Options", launched: Launched, diagnostics: Diagnostics) -> None:
     """Problems go into `diagnostics`."""
     _check_variables(options, launched, diagnostics)
+    named = {"tee": options.tee, "redirects": options.redirects}
     _check_local_ranks(options, launched, diagnostics)
+    check_streams(_KEY, named, launched, diagnostics)
     _check_logs(options, diagnostics)
     _check_rendezvous(options, launched, diagnostics)
     if options.max_restarts:
-        _check_restarts(launched, diagnostics)
+        check_restarts(_KEY, launched, diagnostics)
 
 
 def _check_variables(options: "Options", launched: Launched, diagnostics: Diagnostics) -> None:
@@ -53,16 +56,25 @@ def _check_variables(options: "Options", launched: Launched, diagnostics: Diagno
 
 
 def _check_local_ranks(options: "Options", launched: Launched, diagnostics: Diagnostics) -> None:
-    named: dict[Path, list[int]] = {
-        (_KEY, "local_ranks_filter"): list(options.local_ranks_filter or ())
-    }
-    for key in ("tee", "redirects"):
-        streams = getattr(options, key) or ""
-        named[_KEY, key] = [int(one[0]) for one in streams.split(",") if ":" in one]
-    for path, ranks in named.items():
-        if wrong := [rank for rank in ranks if rank >= launched.ranks_per_node]:
-            what = f"a node has no rank {wrong[0]}: its {launched.ranks_per_node} ranks start at 0"
-            diagnostics.problem(path, what, f"write 0 to {launched.ranks_per_node - 1}")
+    ranks = list(options.local_ranks_filter or ())
+    _check_ranks((_KEY, "local_ranks_filter"), ranks, launched, diagnostics)
+
+
+def check_streams(
+    launcher: str, given: Mapping[str, str | None], launched: Launched, diagnostics: Diagnostics
+) -> None:
+    """The ranks that keys of a launcher name, as `tee: "0:3,1:2"`."""
+    for key, streams in given.items():
+        ranks = [int(one[0]) for one in (streams or "").split(",") if ":" in one]
+        _check_ranks((launcher, key), ranks, launched, diagnostics)
+
+
+def _check_ranks(
+    path: Path, ranks: list[int], launched: Launched, diagnostics: Diagnostics
+) -> None:
+    if wrong := [rank for rank in ranks if rank >= launched.ranks_per_node]:
+        what = f"a node has no rank {wrong[0]}: its {launched.ranks_per_node} ranks start at 0"
+        diagnostics.problem(path, what, f"write 0 to {launched.ranks_per_node - 1}")
 
 
 def _check_logs(options: "Options", diagnostics: Diagnostics) -> None:
@@ -89,17 +101,24 @@ def _check_rendezvous(options: "Options", launched: Launched, diagnostics: Diagn
             known = "timeout" if options.backend == "static" else "join_timeout"
             what = f"a rendezvous of the backend {options.backend} has no option {key}"
             diagnostics.problem((*path, "conf", key), what, f"write {known}: ..., or remove it")
-    if options.backend == "c10d" and launched.has_node_rank:
+    if options.backend == "c10d":
+        check_node_rank(_KEY, launched, diagnostics)
+
+
+def check_node_rank(launcher: str, launched: Launched, diagnostics: Diagnostics) -> None:
+    """With c10d, a node has another number than Slurm's."""
+    if launched.has_node_rank:
         diagnostics.problem(
-            (_KEY,),
+            (launcher,),
             "with c10d, torchrun numbers the nodes by their names, not as Slurm does: "
             "job.node_rank would differ from GROUP_RANK",
             "read GROUP_RANK in your program instead",
         )
 
 
-def _check_restarts(launched: Launched, diagnostics: Diagnostics) -> None:
-    path = (_KEY, "max_restarts")
+def check_restarts(launcher: str, launched: Launched, diagnostics: Diagnostics) -> None:
+    """`max_restarts` of a launcher beside `restarts` and `checkpoints`."""
+    path = (launcher, "max_restarts")
     if launched.ends_by_clock:
         diagnostics.problem(
             path,
@@ -164,11 +183,11 @@ def _backend(value: Any) -> str:
     return text
 
 
-_LABEL = ("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "[rank${rank}]: ", "torchrun's label of a line")
+LABEL = ("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "[rank${rank}]: ", "torchrun's label of a line")
 
 # Else torch 2.5 and later keep one store, in which restarted ranks find the old addresses:
 # pytorch 135712, and seen with torch 2.13 on two nodes.
-_NEW_STORE = ("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1", "a new store for restarted ranks")
+NEW_STORE = ("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1", "a new store for restarted ranks")
 
 Streams = Annotated[str, BeforeValidator(_streams)]
 Word = Annotated[str, BeforeValidator(_word)]
@@ -287,8 +306,8 @@ class Options(LauncherOptions):
 
         torchrun's own label has the role, and not the rank.
         """
-        found = [] if self.backend == "static" else [_NEW_STORE]
-        return (*found, _LABEL) if (self.tee or "0") != "0" else tuple(found)
+        found = [] if self.backend == "static" else [NEW_STORE]
+        return (*found, LABEL) if (self.tee or "0") != "0" else tuple(found)
 
     def text(self) -> str:
         """The further options of the rendezvous, each after a comma."""

@@ -52,7 +52,9 @@ def plan_spec(
 
 
 def _code_problems(loaded: LoadedSpec) -> tuple[Problem, ...]:
-    if not (loaded.spec.setup or loaded.spec.software.setup):
+    software = loaded.spec.software
+    inside = software.container and software.container.setup
+    if not (loaded.spec.setup or software.setup or inside):
         return ()
     from clusterjobs.script.shell_check import code_problems  # most specs have no lines of bash
 

@@ -17,7 +17,10 @@ from clusterjobs.yaml.document import Path, dotted, look_at
 def code_problems(loaded: LoadedSpec) -> tuple[Problem, ...]:
     """Problems of the `setup` lines; none if this machine has no bash."""
     spec = loaded.spec
-    code = {("setup",): spec.setup, ("software", "setup"): spec.software.setup}
+    code: dict[Path, tuple[str, ...]] = {("setup",): spec.setup}
+    code["software", "setup"] = spec.software.setup
+    if spec.software.container:
+        code["software", "container", "setup"] = spec.software.container.setup
     return tuple(
         _problem(loaded, path, found)
         for path, lines in code.items()

@@ -298,6 +298,7 @@ def plan(context: Context) -> Container:
         wanted.runtime in context.launcher.ssh_inside,
         venv and expanding(venv),
         _fabric_libraries(wanted, context.placement),
+        bool(wanted.setup),
     )
 
 

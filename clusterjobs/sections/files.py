@@ -13,7 +13,7 @@ from clusterjobs.script import shell
 from clusterjobs.script.lines import wrapped
 from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.context import Context, Rendering
-from clusterjobs.sections.plan import Files, Input, Plan
+from clusterjobs.sections.plan import CONTAINER_SETUP, Files, Input, Plan
 from clusterjobs.sections.storage import is_below
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.staging import Data
@@ -24,7 +24,10 @@ from clusterjobs.yaml.document import Path, dotted
 def plan(context: Context) -> Files:
     """The section `files`."""
     program, checkpoints = context.program, context.checkpoints.path
-    return Files(program.files, (checkpoints,) if checkpoints else (), program.links)
+    container = context.spec.software.container
+    own = [ConfigFile(CONTAINER_SETUP, "\n".join(container.setup))] if container else []
+    files = (*program.files, *(one for one in own if one.text))
+    return Files(files, (checkpoints,) if checkpoints else (), program.links)
 
 
 # ------------------------------------------------------------------ inputs
@@ -160,6 +163,7 @@ def node_programs(plan: Plan) -> tuple[str, ...]:
             *plan.staging.programs,
             *plan.checkpoints.programs,
             *plan.launch.programs,
+            *plan.steps.programs,
         )
     )
 

@@ -286,6 +286,7 @@ def _inside(plan: Plan) -> dict[str, Any]:
         "has_lifeline": has_lifeline,
         "lifeline": ShellText(' <&"$lifeline"') if has_lifeline else NOTHING,
         "has_venv_inside": container is not None and container.venv is not None,
+        "has_setup_inside": container is not None and container.has_setup,
         "has_host_libraries": libraries is not None,
         "host_libraries": ShellText(libraries or ""),
     }

@@ -356,13 +356,16 @@ class Mounted(NamedTuple):
     path: Path = ("software", "container")
 
 
+CONTAINER_SETUP = "container_setup.bash"  # in the job's folder
+
+
 class Container(NamedTuple):
     """How the ranks run in containers.
 
     `names`: the variables that are passed on, even if the image sets them. `options` are the
     runtime's, with pyxis those of srun. `ssh_inside`: one process in the first node's container
     reaches the other nodes' containers by ssh. `host_fabric_libraries`: folders of the node's own
-    libraries, which are searched first.
+    libraries, which are searched first. `has_setup`: the ranks run CONTAINER_SETUP first.
     """
 
     runtime: str
@@ -373,6 +376,7 @@ class Container(NamedTuple):
     ssh_inside: bool
     venv: Value | None
     host_fabric_libraries: str | None
+    has_setup: bool
 
 
 class Step(NamedTuple):
@@ -399,13 +403,15 @@ class Step(NamedTuple):
 class Steps(NamedTuple):
     """`after` follows a training that ended well, and `always` every end of an attempt.
 
-    `sidecars` run in parallel to the training and are stopped with it.
+    `sidecars` run in parallel to the training and are stopped with it. `programs`: what the steps
+    of clusterjobs itself run.
     """
 
     before: tuple[Step, ...]
     after: tuple[Step, ...]
     always: tuple[Step, ...]
     sidecars: tuple[Step, ...]
+    programs: tuple[str, ...]
 
 
 class SshServer(NamedTuple):

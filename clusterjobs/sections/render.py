@@ -24,6 +24,7 @@ from clusterjobs.sections.plan import Plan
 from clusterjobs.spec.references import as_text
 from clusterjobs.text import Value, joined, variable
 from clusterjobs.version import __version__
+from clusterjobs.yaml import document as yaml_document
 
 # ------------------------------------------------------------------ what a render was made from
 
@@ -56,12 +57,21 @@ def digest(text: str) -> str:
 # same input gives the same bytes everywhere.
 
 
+def _written_name(text: str, settings: Sequence[str]) -> dict[str, str]:
+    """The name in the spec's file, if the job has another one by `--set name=...`."""
+    if not any(one.startswith("name=") for one in settings):
+        return {}
+    name = yaml_document.load(text, "").value.get("name")
+    return {"name": name} if isinstance(name, str) and "{{" not in name else {}
+
+
 def plan_json(plan: Plan, inputs: Inputs, point: PointPlan | None = None) -> Value:
     """The text of plan.json: one object in one line. `point`: the plan's, if it is of a sweep."""
     file, text = inputs.spec
+    spec = {"file": file, "sha256": digest(text), "set": list(inputs.settings)}
     record: dict[str, Any] = {
         "name": plan.job.name,
-        "spec": {"file": file, "sha256": digest(text), "set": list(inputs.settings)},
+        "spec": {**spec, **_written_name(text, inputs.settings)},
         "clusterjobs": __version__,
         "cluster": plan.job.cluster,
         "framework": plan.job.framework,

@@ -211,11 +211,24 @@ def plan(context: Context) -> Steps:
 
     after, sidecars = spec.after, planned(spec.sidecars)
     return Steps(
-        planned(spec.before),
+        (*_header(context), *planned(spec.before)),
         planned(after),
         planned(after, "always"),
         tuple(_beside(one) for one in sidecars),
+        (_DESCRIBE,) if spec.header else (),
     )
+
+
+_DESCRIBE = "describe_node.sh"
+
+
+def _header(context: Context) -> Iterator[Step]:
+    """What the nodes have, and the versions of the software that the ranks use."""
+    packages = dict.fromkeys((*context.framework.packages, *context.spec.software.requires))
+    if context.spec.header:
+        words = ("bash", joined(JOB_DIR, "/", _DESCRIBE), *packages)
+        inside = context.container is not None
+        yield Step(words, "node", "nodes and versions", inside)
 
 
 def _step(context: Context, written: WrittenStep) -> Step:

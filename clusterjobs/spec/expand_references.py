@@ -68,9 +68,11 @@ def expand_references(
         if path in keys and keys[path].references == "none":
             return value  # code: a value would be executed
         if isinstance(value, dict):
-            return {key: walk(item, (*path, key)) for key, item in value.items()}
+            expanded = {key: walk(item, (*path, key)) for key, item in value.items()}
+            return {key: item for key, item in expanded.items() if not left_out(value[key], item)}
         if isinstance(value, list):
-            return [walk(item, (*path, index)) for index, item in enumerate(value)]
+            items = [walk(item, (*path, index)) for index, item in enumerate(value)]
+            return [one for old, one in zip(value, items, strict=True) if not left_out(old, one)]
         if not isinstance(value, str) or "{{" not in value:
             return value
         known = keys.get(path[:1])
@@ -86,6 +88,11 @@ def expand_references(
             return value
 
     return walk(data, ()) if only is None else walk(data.get(only), (only,))
+
+
+def left_out(written: Any, expanded: Any) -> bool:
+    """Whether a reference names null: a row of `by_nodes`, whose key the spec then has not."""
+    return expanded is None and written is not None
 
 
 def expanded_text(data: dict[str, Any], *path: str) -> str | None:

@@ -16,7 +16,8 @@ _PARAMETER_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 # fmt: off
 OF_THE_SCRIPT = frozenset((
     "alive", "all_nodes", "attempt", "background_pids", "budgets", "checks", "child",
-    "child_status", "command", "container", "container_env", "container_mounts", "creates",
+    "child_status", "clusterjobs_words", "command", "container", "container_env",
+    "container_mounts", "creates",
     "decision", "differing", "dropped", "during", "end", "excluded", "exit_minutes", "exit_second",
     "export_pid", "exports", "fabric_profile", "failed", "folders", "found", "hostfile", "hosts",
     "inside", "interface", "job", "job_dir", "kept", "latest", "launcher", "launcher_options",

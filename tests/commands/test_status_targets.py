@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -291,3 +292,22 @@ def test_text_of_other_programs_cannot_change_the_terminal(
         text = clusterjobs("status", target).out
         assert "E: ?" in text
         assert all(character.isprintable() or character == "\n" for character in text)
+
+
+def test_a_renamed_job_belongs_to_the_spec_whose_file_has_its_own_name(
+    clusterjobs: Callable[..., Any], folder: pathlib.Path, slurm: pathlib.Path
+) -> None:
+    """Two specs with the same file name share a folder of logs; one job got a name by --set."""
+    for name in ("alpha", "beta"):
+        (folder / name).mkdir()
+        (folder / name / "exp.yaml").write_text(SPEC.format(name=name, logs=folder / "logs"))
+    done = clusterjobs("render", "alpha/exp.yaml", "-o", "out", "--set", "name=trial")
+    assert done.code == 0, done.err
+    record = re.search(r"(?m)^\{\"name\": .*", (folder / "out" / "job.sh").read_text())
+    assert record
+    job = folder / "logs" / "7"
+    job.mkdir(parents=True)
+    (job / "plan.json").write_text(record[0])
+    (job / "attempts.jsonl").write_text(COMPLETED)
+    assert job_ids(clusterjobs("status", "alpha/exp.yaml", "--json")) == ["7"]
+    assert "no job of exp.yaml" in clusterjobs("status", "beta/exp.yaml").err

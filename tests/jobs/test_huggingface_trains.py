@@ -22,11 +22,22 @@ pytest.importorskip("accelerate", reason="needs the extra 'train'")
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 
+OWN_CONFIG = {
+    "fsdp_config": {
+        "fsdp_version": 2,
+        "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
+        "fsdp_state_dict_type": "SHARDED_STATE_DICT",
+    }
+}
+
+
 def test_the_trainer_with_fsdp_resumes_with_the_same_losses(jobs) -> None:
+    """Once by the key `fsdp`; the resumed one by a config of accelerate launch."""
     keys = {"fsdp": {"reshard_after_forward": True}, "launcher": "accelerate"}
     straight = start(jobs, "fsdp-straight", **trainer_keys(as_gpus=True), **keys)
     assert straight.wait() == 0, straight.log()
     assert "FSDPLlamaForCausalLM ended at step 12" in straight.log()
+    keys = {"accelerate_config": OWN_CONFIG, "launcher": "accelerate"}
     job = start(jobs, "fsdp", **trainer_keys(as_gpus=True, hold_at=HOLD_AT), **keys)
     assert_resumed(straight, job)
     assert_one_training(job, jobs, "FSDP")

@@ -18,17 +18,18 @@ TRAINING = pathlib.Path(__file__).with_name("train_on_gloo.py")
 STEPS, SAVE_EVERY, CRASH_AT, HOLD_AT = 30, 4, 11, 23
 
 
-def start(jobs, name: str, **args: int) -> Running:
+def start(jobs, name: str, launcher: str = "torchrun", **args: int) -> Running:
     folder = f"/fsx/faults/{name}"
+    options = {"max_restarts": 2, "tee": 3, "log_dir": "{{ job.dir }}/ranks", "role": "trainer"}
     spec = jobs.spec(
         name,
-        framework="torchrun",
+        framework=launcher,
         script=str(TRAINING),
         args={"save-every": SAVE_EVERY, "steps": STEPS, **args},
         time_limit="00:30:00",
         checkpoints={"path": f"{folder}/checkpoints"},
         restarts={"time_limit": 2, "failure": 0, "grace_seconds": 60},
-        torchrun={"max_restarts": 2, "tee": 3, "log_dir": "{{ job.dir }}/ranks", "role": "trainer"},
+        **{launcher: options},
     )
     spec["args"] = [folder, *(f"--{key}={value}" for key, value in spec["args"].items())]
     return Running(
@@ -82,3 +83,18 @@ def test_a_crashed_rank_and_a_time_limit_leave_no_trace_in_the_losses(jobs) -> N
     assert len(folders) == 4  # one for each node and attempt of the job
     check_report(jobs, "straight", straight.job_id, Kind("own script"), "torch")
     check_report(jobs, "disturbed", job.job_id, Kind("own script"), "torch")
+
+
+@pytest.mark.faults
+def test_accelerate_launch_starts_crashed_ranks_again(jobs) -> None:
+    """The ranks of both nodes, in the same attempt, from the newest checkpoint."""
+    pytest.importorskip("accelerate", reason="needs the extra 'train'")
+    job = start(jobs, "by-accelerate", "accelerate", **{"crash-at": CRASH_AT})
+    assert job.wait() == 0, job.log()
+    seen = trace(job)
+    restarted = CRASH_AT // SAVE_EVERY * SAVE_EVERY + 1
+    assert list(dict.fromkeys(one["first"] for one in seen)) == [1, restarted]
+    assert {one["ranks"] for one in seen} == {4}
+    assert {one["step"] for one in seen} == set(range(1, STEPS + 1))
+    assert [one["reason"] for one in job.records()] == ["completed"]
+    assert "1: [rank3]: rank 3 begins at step 1\n" in job.log()

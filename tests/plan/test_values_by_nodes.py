@@ -32,3 +32,31 @@ def test_the_number_of_nodes_chooses_the_value(nodes, steps: int, rate: str) -> 
     assert spec.batch.accumulation == steps
     assert spec.args == {"lr": rate}
     assert spec.logs.path == f"/fsx/{steps}"
+
+
+ONLY_BETWEEN_NODES = """\
+name: a
+cluster: small
+framework: command
+command: [./run, "{{ values.option }}"]
+values:
+  interface: {by_nodes: {1: null, 2-: ens5}}
+  option: {by_nodes: {1: null, 2-: --distributed}}
+env: {NCCL_SOCKET_IFNAME: "{{ values.interface }}", NAME: "on-{{ values.interface }}"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("nodes", "env", "command"),
+    [
+        (1, {"NAME": "on-"}, ("./run",)),
+        (2, {"NAME": "on-ens5", "NCCL_SOCKET_IFNAME": "ens5"}, ("./run", "--distributed")),
+    ],
+)
+def test_a_null_leaves_out_what_has_it(
+    nodes: int, env: dict[str, str], command: tuple[str, ...]
+) -> None:
+    settings = [f"nodes={nodes}"]
+    spec = load_spec(ONLY_BETWEEN_NODES, "exp.yaml", option_models(), settings=settings).spec
+    assert spec.env == env
+    assert spec.command == command

@@ -9,7 +9,7 @@ import pathlib
 from typing import Any
 
 import pytest
-from script_runs import lines_of, run_script, script
+from script_runs import Run, lines_of, run_script, script
 
 COMMAND = ["bash", "-c", 'echo "rank in $PWD"']
 # One option a line; then the command, without the image's name before it.
@@ -85,3 +85,45 @@ def test_variables_of_a_role_pass_through_shifter(tmp_path: pathlib.Path) -> Non
     stand_ins = {**STAND_INS["shifter"], "scontrol": "printf '%s\\n' node-1 node-2"}
     run = run_script(tmp_path, text, stand_ins=stand_ins, environment={"SLURM_CPUS_ON_NODE": "4"})
     assert "role at <node-2>, <>" in run.log
+
+
+IMAGE = "export LD_LIBRARY_PATH=/image/lib; "  # what a runtime takes from the image
+
+
+def run_inside(folder: pathlib.Path, runtime: str, *setup: str) -> Run:
+    """A job whose ranks run these lines in the container, beside a module of the node."""
+    container = {"runtime": runtime, "image": IMAGES.get(runtime, "a/b:1"), "setup": [*setup]}
+    show = 'printf "<%s>" "$@" "$LD_LIBRARY_PATH" "${FROM_FILE-}" "$IN_ENV"; echo'
+    text = script(
+        command=["bash", "-c", show, "show", "a word", ""],
+        launcher="srun",
+        software={"container": container, "modules": ["cuda/12"]},
+        env={"IN_ENV": "env"},
+        logs=str(folder / "logs"),
+    )
+    programs = {name: f"{IMAGE}{program}" for name, program in STAND_INS[runtime].items()}
+    programs["module"] = 'echo "module $*" >> "$REQUESTS"'
+    return run_script(folder, text, stand_ins=programs)
+
+
+@pytest.mark.parametrize("runtime", STAND_INS)
+def test_lines_inside_extend_the_variables_of_the_image(
+    tmp_path: pathlib.Path, runtime: str
+) -> None:
+    file = tmp_path / "env.sh"
+    file.write_text('export FROM_FILE="file $#"; set -- other words; IN_ENV=changed\n')
+    extends = "export LD_LIBRARY_PATH=/opt/x:$LD_LIBRARY_PATH"
+    run = run_inside(tmp_path, runtime, f"source {file}", extends)
+    assert "<a word><></opt/x:/image/lib><file 0><changed>" in run.log, run.log
+    assert run.reasons == ["completed"]
+    assert "module load cuda/12" in run.requests
+
+
+@pytest.mark.parametrize("line", ["false", "exit 1", "source /nowhere/env.sh"])
+def test_a_line_that_fails_inside_ends_the_job_before_the_program(
+    tmp_path: pathlib.Path, line: str
+) -> None:
+    run = run_inside(tmp_path, "apptainer", line)
+    assert "clusterjobs: software.container.setup has ended with exit code 1" in run.log
+    assert "<a word>" not in run.log
+    assert run.reasons == ["failure"]

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable
 
 import pytest
-from script_runs import Run
+from script_runs import Run, run_script, script
 from step_runs import WAIT, run_steps, step, trained, with_restarts
 
 
@@ -136,3 +136,13 @@ def test_an_unset_variable_in_a_last_step_changes_no_exit_code(run) -> None:
     end = run("exit 7", after=after)
     assert (end.code, end.reasons) == (7, ["failure"]), end.log
     assert "job 4711 ended with exit code 7" in end.log
+
+
+def test_a_header_comes_before_the_steps_and_names_the_node(tmp_path: pathlib.Path) -> None:
+    text = script(header=True, command=["true"], before=[["echo", "the", "first", "step"]])
+    run = run_script(tmp_path, text, environment={"SLURM_CPUS_ON_NODE": "4"})
+    assert run.reasons == ["completed"], run.log
+    header, _, rest = run.log.partition("the first step")
+    assert "clusterjobs: node-1: " in header
+    assert "clusterjobs: Python 3." in header
+    assert "clusterjobs: node-1: " not in rest

@@ -54,6 +54,42 @@ def test_a_parameter_alone_is_no_variable_of_the_ranks(tmp_path: pathlib.Path) -
     assert shown(tmp_path) == "<LR=><GPUS=>"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--lr", "3e-4"], "<3e-4><a b><>"),
+        (["--LR=3e-4", "--run-name", "c  d"], "<3e-4><c  d><>"),
+        (["--run_name=", "--lr=--lr"], "<--lr><a b><>"),  # as NAME= in front of sbatch: the default
+        (["--seed", "1", "--lr", "3e-4"], "<3e-4><a b><><--seed><1>"),
+    ],
+)
+def test_parameters_are_options_of_the_script(
+    tmp_path: pathlib.Path, arguments: list[str], expected: str
+) -> None:
+    """Those of other names go to the program."""
+    text = script(
+        parameters={"LR": {"default": "1e-4", "type": "text"}, "RUN_NAME": "a b"},
+        args=["{{ parameters.LR }}", "{{ parameters.RUN_NAME }}", "{{ env.LR_OF_RANKS }}"],
+        env={"LR_OF_RANKS": ""},
+        job_arguments=True,
+    )
+    assert run(tmp_path, *arguments, text=text, LR="from the shell").code == 0
+    assert shown(tmp_path).startswith(expected)
+
+
+def test_an_option_without_its_value_or_with_a_wrong_one_starts_nothing(
+    tmp_path: pathlib.Path,
+) -> None:
+    text = script(parameters={"LR": 1e-4})
+    for arguments, message in (
+        (["--lr"], "unexpected arguments: --lr"),
+        (["--lr", "fast"], "the parameter LR is not a number"),
+    ):
+        ended = run(tmp_path, *arguments, text=text)
+        assert (ended.code, shown(tmp_path)) == (1, "")
+        assert message in ended.log
+
+
 def forced(value: object) -> dict[str, Any]:
     return {"value": value, "force": True, "reason": 'it\'s "measured"'}
 

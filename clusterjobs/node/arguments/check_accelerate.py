@@ -29,6 +29,7 @@ def check(request: Request) -> None:
     with request.refusals():
         parser = launch.launch_command_parser()
         args = request.parse(parser.parse_args, [*words, *request.launcher_words, *request.words])
+    with request.refusals(config="accelerate.json"):
         args, defaults, has_precision = launch._validate_launch_command(args)
         variables = variables_of(args, defaults, has_precision)
         check_plugins(request, args, variables)

@@ -208,15 +208,20 @@ class JobFolder(NamedTuple):
     plan: dict[str, Any]
 
     def is_of(self, name: str, file: str) -> bool:
-        """Whether the job was rendered from the spec with this `name:` and this file name."""
+        """Whether the job was rendered from the spec with this `name:` and this file name.
+
+        A job with `--set name=...` is found by that name, and by the file's own, which its record
+        has if it is in that file.
+        """
         spec = self.plan.get("spec")
         if not isinstance(spec, dict) or spec.get("file") != file:
             return False
+        if self.plan.get("name") == name:
+            return True
+        if isinstance(written := spec.get("name"), str):
+            return written == name
         settings = spec.get("set")
-        renamed = isinstance(settings, list) and any(
-            str(one).startswith("name=") for one in settings
-        )
-        return renamed or self.plan.get("name") == name
+        return isinstance(settings, list) and any(str(one).startswith("name=") for one in settings)
 
 
 def job_folders(logs: pathlib.Path) -> list[JobFolder]:

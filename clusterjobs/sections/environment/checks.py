@@ -115,17 +115,13 @@ def inherited_variables(
 
 
 _NOT_INSIDE = {
-    "modules": (
-        "modules change the node's environment, and the image has its own",
-        "remove them; where the runtime itself is a module, setup: [module load apptainer]",
-    ),
     "conda": (
         "a conda environment of the node needs the node's libraries, and the image has its own",
         "remove it; or venv: /path/in/the/image",
     ),
     "setup": (
         "software.setup would prepare the node's environment, and the ranks use the image's",
-        "prepare the image; setup: runs on the node, before the containers",
+        "software.container.setup runs in the container; setup: on the node, before it",
     ),
 }
 
@@ -207,7 +203,7 @@ def check_variables(context: Context, env: Mapping[str, str]) -> None:
             context.problem(
                 path,
                 f"{name} of the node would take the place of the image's",
-                "set it in the image; software.venv puts a folder in front of PATH",
+                f"add to it inside: software.container.setup: ['export {name}=/opt/x:${name}']",
             )
         if name in _MUST_NOT:
             why, instead, is_error = _MUST_NOT[name]

@@ -33,7 +33,13 @@ from clusterjobs.sections.environment.forced import (
     is_of_the_node,
     plan_node_rank,
 )
-from clusterjobs.sections.plan import Environment, ModuleCall, Placement, Secret
+from clusterjobs.sections.plan import (
+    CONTAINER_SETUP,
+    Environment,
+    ModuleCall,
+    Placement,
+    Secret,
+)
 from clusterjobs.spec.keys.environment import (
     LIMITS,
     Forced,
@@ -151,6 +157,7 @@ def _variables_of_sections(context: Context) -> tuple[Variable, ...]:
     return (
         *(one for section in sections if section for one in section.environment),
         *plan_node_rank(context),
+        *_setup_inside(context),
         *(Variable(*one) for one in (options.variables() if options else ())),
         *(
             Variable(name, variable(name), "the parameter")
@@ -158,6 +165,13 @@ def _variables_of_sections(context: Context) -> tuple[Variable, ...]:
             if one.env and name not in spec.env
         ),
     )
+
+
+def _setup_inside(context: Context) -> Iterator[Variable]:
+    container = context.spec.software.container
+    if container and container.setup:
+        file, reason = joined(JOB_DIR, "/", CONTAINER_SETUP), "software.container.setup"
+        yield Variable("CLUSTERJOBS_CONTAINER_SETUP", file, reason)
 
 
 def _module_calls(items: Iterable[str]) -> Iterator[ModuleCall]:

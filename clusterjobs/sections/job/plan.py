@@ -163,6 +163,7 @@ def render(rendering: Rendering) -> dict[str, Any]:
         "has_workdir": job.workdir is not None,
         "workdir": shell.quote(job.workdir or "."),
         "parameters": [_parameter_text(one) for one in job.parameters],
+        "has_options": bool(job.parameters) and plan.placement.per_node == 1,
         "is_packed": plan.placement.per_node > 1,
         "refuses_arguments": plan.placement.per_node == 1 and not plan.launch.takes_arguments,
         "has_watchdog": has_watchdog(plan),

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from clusterjobs.spec.field_types import (
     MAX_ITEMS,
+    Code,
     expandable_text,
     first_control_character,
     literal_path,
@@ -190,6 +191,17 @@ class Container(SpecModel):
             default_is="the job's `workdir`",
         ),
     ] = None
+    setup: Annotated[
+        Code,
+        Key(
+            "lines of bash that run inside the container before the program, with the variables "
+            "of the job and of the image",
+            "[source /opt/env.sh]",
+            adds_to="lines",
+            references="none",
+            see="containers.md#lines-that-run-inside",
+        ),
+    ] = ()
     efa: Annotated[
         Literal["image", "host"],
         Key(

@@ -272,9 +272,10 @@ class Computed(SpecModel):
         Key("a command that prints the value", "[yq, .steps, config.yaml]"),
     ] = None
     by_nodes: Annotated[
-        dict[Annotated[str, AfterValidator(_range_of_nodes)], field_types.AnyText],
+        dict[Annotated[str, AfterValidator(_range_of_nodes)], field_types.AnyText | None],
         Key(
-            "the value for each number of nodes, `4`, `2-7` or `8-`: the first that fits",
+            "the value for each number of nodes, `4`, `2-7` or `8-`: the first that fits; `null` "
+            "leaves out the key that has it",
             "{1: 3e-4, 2-7: 2e-4, 8-: 1e-4}",
         ),
     ] = {}
@@ -355,6 +356,7 @@ class EnvironmentKeys:
             "follow from the number of nodes: names, each with one of the keys below",
             "{steps: {command: [python3, count_steps.py]}}",
             schedules=False,
+            allows_null=True,
             see="#values-that-a-command-prints",
         ),
     ] = {}

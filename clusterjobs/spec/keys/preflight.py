@@ -76,7 +76,19 @@ class Preflight(SpecModel):
 
 
 class PreflightKeys:
-    """What is checked before the training."""
+    """What is checked and shown before the training."""
+
+    header: Annotated[
+        bool,
+        Key(
+            "print what every node has (GPUs, driver, CPUs, memory, system), and versions of "
+            "Python, packages, code and modules, at the start of each attempt",
+            "true",
+            schedules=True,
+            belongs_with=("nodes",),
+            see="preflight.md#a-header-without-checks",
+        ),
+    ] = False
 
     preflight: Annotated[
         Preflight | None,

@@ -56,6 +56,31 @@
     /fsx/images/train.sif
   )
 
+# ======== container-setup-inside
+  # ---- container: apptainer starts each rank in it -------------------------------------------
+  mounts=( # from the node into the container
+    /fsx:/fsx # shared storage of p4d-a100
+    "$SLURM_SUBMIT_DIR/.:$SLURM_SUBMIT_DIR/." # where the program runs
+    "$job_dir:$job_dir" # the job's own folder: its configs and records
+  )
+  inside=( # variables that the ranks get, whatever the image sets; by name, so that no value shows
+    MASTER_ADDR MASTER_PORT OMP_NUM_THREADS PYTHONUNBUFFERED NCCL_DEBUG NCCL_SOCKET_IFNAME
+    TORCH_NCCL_DUMP_ON_TIMEOUT TORCH_FR_BUFFER_SIZE TORCH_FR_DUMP_TEMP_FILE FI_PROVIDER
+    FI_EFA_USE_HUGE_PAGE CLUSTERJOBS_CONTAINER_SETUP
+  )
+  for name in "${inside[@]}"; do
+    [[ ! -v $name ]] || export "APPTAINERENV_$name=${!name}"
+  done
+  container=(
+    apptainer exec
+    --nv # NVIDIA's devices and the driver's libraries of the node
+    --no-home # packages in it would mix with the image's
+    --no-eval # else a shell evaluates the values of variables
+    "--pwd=$PWD" # where the job runs
+    "${mounts[@]/#/--bind=}"
+    /fsx/images/pytorch.sif
+  )
+
 # ======== container-singularity-p4d
   # ---- container: singularity starts each rank in it -----------------------------------------
   mounts=( # from the node into the container

@@ -178,6 +178,24 @@
 
 {"name": "gpt", "spec": {"file": "spec.yaml", "sha256": "9fa8b4d9d4dff766af7f28fafbb187924a2040d7287cd8f6eaeef87f1e437cb3", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "deepspeed", "launcher": "srun", "content": "7fd5ec0046664a74", "derived": {"launcher": "srun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 8, "cpus_per_task": 12, "data_parallel": 16, "batch.accumulation": 2, "ds_config.train_batch_size": 256, "mount /fsx": "/fsx", "mount $job_dir": "$job_dir", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 
+# ======== container-setup-inside
+# gpt: 2 nodes x 8 GPUs (p4d.24xlarge), torchrun started by its own launcher
+
+#SBATCH --job-name=gpt
+#SBATCH --partition=train
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=96
+#SBATCH --gpus-per-node=8
+#SBATCH --exclusive
+#SBATCH --mem=0
+#SBATCH --propagate=NONE
+#SBATCH --output=%x-%j.out
+#SBATCH --open-mode=append
+#SBATCH --no-requeue
+
+{"name": "gpt", "spec": {"file": "spec.yaml", "sha256": "0cb8f6036796aae1d8633e57dc5ab37e09d0ff43b66900acc7acefd53500bff8", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "torchrun", "content": "8fae17e9e02f2515", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "mount /fsx": "/fsx", "mount $SLURM_SUBMIT_DIR/.": "$SLURM_SUBMIT_DIR/.", "mount $job_dir": "$job_dir", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+
 # ======== container-singularity-p4d
 # singularity: 2 nodes x 8 GPUs (p4d.24xlarge), deepspeed started by srun
 
@@ -1716,6 +1734,24 @@
 
 {"name": "prepared", "spec": {"file": "spec.yaml", "sha256": "302039198c5eb9fd9b00194db9a693a4fe8aa2b46419a931049a675ea7ad38ab", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "torchrun", "content": "8e4303b1d0e36cf8", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 
+# ======== header-in-a-container
+# gpt: 2 nodes x 8 GPUs (p4d.24xlarge), torchrun started by its own launcher
+
+#SBATCH --job-name=gpt
+#SBATCH --partition=train
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=96
+#SBATCH --gpus-per-node=8
+#SBATCH --exclusive
+#SBATCH --mem=0
+#SBATCH --propagate=NONE
+#SBATCH --output=%x-%j.out
+#SBATCH --open-mode=append
+#SBATCH --no-requeue
+
+{"name": "gpt", "spec": {"file": "spec.yaml", "sha256": "58dc25303034125ed45a138ef3a5dd56f45f64052c1324b281ff6262258b7682", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "torchrun", "content": "6f00484f7ec295b2", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "mount /fsx": "/fsx", "mount $SLURM_SUBMIT_DIR/.": "$SLURM_SUBMIT_DIR/.", "mount $job_dir": "$job_dir", "mount /dev/infiniband": "/dev/infiniband", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+
 # ======== sweep-command
 # prompts: 1 node x 1 rank (c6i.xlarge), command started by srun
 
@@ -1955,6 +1991,60 @@
 #SBATCH --requeue
 
 {"name": "sft", "spec": {"file": "spec.yaml", "sha256": "cd085b78942b09d1184e56ee47745b9d844f6c539df8bfd8f8db564785251f87", "set": []}, "clusterjobs": "0.1.0", "cluster": "p5-h100", "framework": "huggingface", "launcher": "accelerate", "content": "b4e6afd472f13450", "origin": "args.config=4ee73281 framework=8c8e2322 script=5f62d990", "derived": {"queue": "train", "instance_type": "p5.48xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 192, "data_parallel": 16, "batch.accumulation": 2, "resume": "--resume_from_checkpoint with the newest complete checkpoint-N, if there is one", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+
+# ======== huggingface-own-launch-config
+# sft: 2 nodes x 8 GPUs (p5.48xlarge), huggingface started by accelerate
+
+#SBATCH --job-name=sft
+#SBATCH --partition=train
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=192
+#SBATCH --gpus-per-node=8
+#SBATCH --exclusive
+#SBATCH --mem=0
+#SBATCH --propagate=NONE
+#SBATCH --output=%x-%j.out
+#SBATCH --open-mode=append
+#SBATCH --no-requeue
+
+{"name": "sft", "spec": {"file": "spec.yaml", "sha256": "2cbe7b621cb69b3a697e010bbd444de97b0b9590d8273695252cbbaa5046a69b", "set": []}, "clusterjobs": "0.1.0", "cluster": "p5-h100", "framework": "huggingface", "launcher": "accelerate", "content": "1522050a6a7ff10a", "derived": {"queue": "train", "instance_type": "p5.48xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 192, "data_parallel": 16, "batch.accumulation": 2, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+
+# ======== accelerate-own-launch-config-zero
+# loop: 2 nodes x 8 GPUs (p4d.24xlarge), accelerate started by its own launcher
+
+#SBATCH --job-name=loop
+#SBATCH --partition=train
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=96
+#SBATCH --gpus-per-node=8
+#SBATCH --exclusive
+#SBATCH --mem=0
+#SBATCH --propagate=NONE
+#SBATCH --output=%x-%j.out
+#SBATCH --open-mode=append
+#SBATCH --no-requeue
+
+{"name": "loop", "spec": {"file": "spec.yaml", "sha256": "31f746ac1b15aec45a0e4b8a616a989e3d4d0ec223f62b40d4e81cc5ba4d7b31", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "accelerate", "launcher": "accelerate", "content": "3819ece9cb9b81ac", "derived": {"launcher": "accelerate", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "batch.accumulation": 4, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+
+# ======== accelerate-restarts-and-logs
+# loop: 2 nodes x 8 GPUs (p4d.24xlarge), accelerate started by its own launcher
+
+#SBATCH --job-name=loop
+#SBATCH --partition=train
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=96
+#SBATCH --gpus-per-node=8
+#SBATCH --exclusive
+#SBATCH --mem=0
+#SBATCH --propagate=NONE
+#SBATCH --output=%x-%j.out
+#SBATCH --open-mode=append
+#SBATCH --requeue
+
+{"name": "loop", "spec": {"file": "spec.yaml", "sha256": "1dcd58ad6526e4b5eb028df24fc553946575a57e39d374c9f7f5f4a72f848616", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "accelerate", "launcher": "accelerate", "content": "4e1cc65cad461878", "origin": "framework=f8a7d6c3 script=4f8d10b9", "derived": {"launcher": "accelerate", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 
 # ======== accelerate-cpu
 # loop: 2 nodes x 2 ranks (c6i.xlarge), accelerate started by its own launcher

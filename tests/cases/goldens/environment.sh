@@ -55,6 +55,25 @@ set -euo pipefail +o posix
 main() {
   start_job "/fsx/logs/$SLURM_JOB_ID" "$@" # job.log is written there
 
+# ======== container-setup-inside
+  # ---- environment ---------------------------------------------------------------------------
+  export OMP_NUM_THREADS=12 # CPUs of one rank; by default every rank uses all
+  export PYTHONUNBUFFERED=1 # log lines appear when they are written
+  export NCCL_DEBUG=WARN # log why a collective failed
+  export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
+  export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
+  export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
+  export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
+  export FI_PROVIDER=efa # plugins before 1.6 do not select it
+  export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
+  export CLUSTERJOBS_CONTAINER_SETUP="$job_dir/container_setup.bash" # software.container.setup
+
+  set +u # the modules' own code reads unset variables
+  type module >/dev/null 2>&1 || . /etc/profile.d/modules.sh || . /etc/profile.d/lmod.sh \
+    || fail 'no command `module` on this node: name the file that defines it in software.source'
+  module load apptainer/1.3
+  set -u
+
 # ======== container-shifter-p4d
   # ---- environment ---------------------------------------------------------------------------
   export OMP_NUM_THREADS=12 # CPUs of one rank; by default every rank uses all
@@ -720,6 +739,8 @@ main() {
   # Sets all variables from the table below.
   read_point "${SLURM_ARRAY_TASK_ID-}" \
     || fail "no point for task '${SLURM_ARRAY_TASK_ID-}': submit it as an array"
+  read_options SPLIT -- "$@" # `sbatch job.sh --name VALUE`
+  set -- "${script_arguments[@]}"
   start_job "$SLURM_SUBMIT_DIR/logs/prompts/$point_name/$SLURM_JOB_ID" "$@" # job.log is written there
 
   # ---- parameters: change one with `NAME=value sbatch job.sh` --------------------------------
@@ -866,6 +887,22 @@ main() {
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
+  # libfabric and its NCCL plugin, wherever the AMI has them
+  export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
+
+# ======== accelerate-restarts-and-logs
+  # ---- environment ---------------------------------------------------------------------------
+  export OMP_NUM_THREADS=12 # CPUs of one rank; by default every rank uses all
+  export PYTHONUNBUFFERED=1 # log lines appear when they are written
+  export NCCL_DEBUG=WARN # log why a collective failed
+  export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
+  export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
+  export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
+  export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
+  export FI_PROVIDER=efa # plugins before 1.6 do not select it
+  export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
+  export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 # a new store for restarted ranks
+  export TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE='[rank${rank}]: ' # torchrun's label of a line
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
@@ -1023,6 +1060,8 @@ main() {
 # ======== everything
 set -euo pipefail +o posix
 main() {
+  read_options LR SEED OPTIMIZER NOTE WARMUP -- "$@" # `sbatch job.sh --name VALUE`
+  set -- "${script_arguments[@]}"
   start_job "$HOME/logs/every key/$SLURM_JOB_ID" "$@" # job.log is written there
   with_timeout cd -- "$HOME/my code" && cd -- "$HOME/my code" # tried first: a dead mount would hang
 

@@ -7,6 +7,13 @@
   with_timeout run_carried make_safe_folder.sh "/fsx/shards/${SLURM_ARRAY_TASK_ID:?not set on this node: ${reason:=not_started}}" closed
   check_origin "/fsx/shards/${SLURM_ARRAY_TASK_ID:?not set on this node: ${reason:=not_started}}"
 
+# ======== container-setup-inside
+  # ---- files ---------------------------------------------------------------------------------
+  cat > "$job_dir"/container_setup.bash <<'END'
+source /opt/env.sh
+export LD_LIBRARY_PATH="/fsx/ofi/lib:$LD_LIBRARY_PATH"
+END
+
 # ======== container-docker-neox
   # ---- files ---------------------------------------------------------------------------------
   with_timeout run_carried make_safe_folder.sh /fsx/checkpoints/neox closed
@@ -322,6 +329,45 @@ END
 
   # ---- inputs: fail now, since a retry would miss the same files -----------------------------
   [[ -r /fsx/code/sft.py ]] || fail "no script /fsx/code/sft.py here: correct the spec's script, or put it there"
+
+# ======== huggingface-own-launch-config
+  # ---- files ---------------------------------------------------------------------------------
+  cat > "$job_dir"/accelerate.json <<'END'
+{
+  "compute_environment": "LOCAL_MACHINE",
+  "distributed_type": "FSDP",
+  "mixed_precision": "bf16",
+  "debug": false,
+  "downcast_bf16": "no",
+  "fsdp_config": {
+    "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
+    "fsdp_backward_prefetch": "BACKWARD_PRE",
+    "fsdp_offload_params": true,
+    "fsdp_sharding_strategy": "FULL_SHARD",
+    "fsdp_state_dict_type": "SHARDED_STATE_DICT",
+    "fsdp_use_orig_params": true
+  }
+}
+END
+
+# ======== accelerate-own-launch-config-zero
+  # ---- files ---------------------------------------------------------------------------------
+  cat > "$job_dir"/accelerate.json <<'END'
+{
+  "compute_environment": "LOCAL_MACHINE",
+  "distributed_type": "DEEPSPEED",
+  "mixed_precision": "bf16",
+  "deepspeed_config": {
+    "zero_stage": 3,
+    "gradient_accumulation_steps": 4,
+    "zero3_init_flag": true,
+    "deepspeed_multinode_launcher": "standard"
+  },
+  "dynamo_config": {
+    "dynamo_backend": "INDUCTOR"
+  }
+}
+END
 
 # ======== accelerate-cpu
   # ---- files ---------------------------------------------------------------------------------

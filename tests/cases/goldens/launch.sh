@@ -208,6 +208,33 @@
   reason=completed
 }
 
+# ======== container-setup-inside
+  # ---- launch: one torchrun per node starts the node's ranks ---------------------------------
+  command=(
+    train.py
+  )
+  srun_options=(
+    --nodes=2 --ntasks=2 --ntasks-per-node=1 # as planned, even if sbatch got other options
+    --label # every line says which task wrote it
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
+    --cpu-bind=none # threads may move; data loaders need it
+    --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
+  )
+  run_ranks srun "${srun_options[@]}" "${container[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
+    clusterjobs_words=("$@") && set -- # a file that the lines source would get them
+    trap "echo \"clusterjobs: software.container.setup has ended with exit code \$?\" >&2" EXIT
+    set -e
+    eval "$(< "$CLUSTERJOBS_CONTAINER_SETUP")"
+    set +e
+    trap - EXIT
+    set -- "${clusterjobs_words[@]}"
+    exec torchrun --nnodes=2 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
+      --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"' \
+    node "${command[@]}"
+  reason=completed
+}
+
 # ======== container-singularity-p4d
   # ---- launch: srun starts one task per rank -------------------------------------------------
   command=(
@@ -2108,6 +2135,16 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   # A command above, or the data, may have made these.
   [[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
 
+# ======== header-in-a-container
+  # ---- before the training -------------------------------------------------------------------
+  step='nodes and versions'
+  run_step srun --overlap --cpu-bind=none --cpus-per-task="$SLURM_CPUS_ON_NODE" --nodes=2 \
+    --ntasks=2 --ntasks-per-node=1 --container-image=/fsx/images/pytorch.sqsh \
+    "--container-mounts=$container_mounts" "--container-workdir=$PWD" \
+    "--container-env=$container_env" --no-container-mount-home bash -c '
+    export NODE_RANK=$SLURM_NODEID
+    exec "$@"' step bash "$job_dir/describe_node.sh" torch
+
 # ======== sweep-command
   # ---- launch: srun starts one task per rank -------------------------------------------------
   command=(
@@ -2423,6 +2460,83 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
       --main_process_ip="$MASTER_ADDR" --main_process_port="$MASTER_PORT" \
       --rdzv_backend=static --same_network "${@:2}"' \
     node "$job_dir/accelerate.json" "${command[@]}"
+  reason=completed
+}
+
+# ======== huggingface-own-launch-config
+  # ---- launch: one accelerate launch per node starts the node's ranks ------------------------
+  command=(
+    sft.py
+    --per_device_train_batch_size 2
+    --gradient_accumulation_steps 2
+  )
+  srun_options=(
+    --nodes=2 --ntasks=2 --ntasks-per-node=1 # as planned, even if sbatch got other options
+    --label # every line says which task wrote it
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
+    --cpu-bind=none # threads may move; data loaders need it
+    --cpus-per-task=192 # not inherited in Slurm 22.05-23.02
+  )
+  # With a config file of its own, accelerate does not read the user's default_config.yaml.
+  run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
+    exec accelerate launch --config_file="$1" \
+      --num_machines=2 --num_processes=16 --machine_rank="$SLURM_NODEID" \
+      --main_process_ip="$MASTER_ADDR" --main_process_port="$MASTER_PORT" \
+      --rdzv_backend=static --same_network "${@:2}"' \
+    node "$job_dir/accelerate.json" "${command[@]}"
+  reason=completed
+}
+
+# ======== accelerate-own-launch-config-zero
+  # ---- launch: one accelerate launch per node starts the node's ranks ------------------------
+  command=(
+    train.py
+  )
+  srun_options=(
+    --nodes=2 --ntasks=2 --ntasks-per-node=1 # as planned, even if sbatch got other options
+    --label # every line says which task wrote it
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
+    --cpu-bind=none # threads may move; data loaders need it
+    --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
+  )
+  # With a config file of its own, accelerate does not read the user's default_config.yaml.
+  run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
+    exec accelerate launch --config_file="$1" \
+      --num_machines=2 --num_processes=16 --machine_rank="$SLURM_NODEID" \
+      --main_process_ip="$MASTER_ADDR" --main_process_port="$MASTER_PORT" \
+      --rdzv_backend=static --same_network "${@:2}"' \
+    node "$job_dir/accelerate.json" "${command[@]}"
+  reason=completed
+}
+
+# ======== accelerate-restarts-and-logs
+  # ---- launch: one accelerate launch per node starts the node's ranks ------------------------
+  command=(
+    train.py
+  )
+  launcher_options=(
+    --tee=3
+    "--log_dir=$job_dir/ranks"
+    --role=trainer
+    --max_restarts=1
+  )
+  srun_options=(
+    --nodes=2 --ntasks=2 --ntasks-per-node=1 # as planned, even if sbatch got other options
+    --label # every line says which task wrote it
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
+    --cpu-bind=none # threads may move; data loaders need it
+    --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
+  )
+  # With a config file of its own, accelerate does not read the user's default_config.yaml.
+  run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
+    exec accelerate launch --config_file="$1" \
+      --num_machines=2 --num_processes=16 --machine_rank="$SLURM_NODEID" \
+      --main_process_ip="$MASTER_ADDR" --main_process_port="$MASTER_PORT" \
+      --rdzv_backend=c10d --rdzv_conf="is_host=$((SLURM_NODEID == 0))" "${@:2}"' \
+    node "$job_dir/accelerate.json" "${launcher_options[@]}" "${command[@]}"
   reason=completed
 }
 

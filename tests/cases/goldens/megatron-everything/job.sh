@@ -20,6 +20,8 @@
 
 set -euo pipefail +o posix
 main() {
+  read_options LR -- "$@" # `sbatch job.sh --name VALUE`
+  set -- "${script_arguments[@]}"
   start_job "/fsx/logs/gpt-7b/$SLURM_JOB_ID" "$@" # job.log is written there
   with_timeout cd -- /fsx/code/Megatron-LM && cd -- /fsx/code/Megatron-LM # tried first: a dead mount would hang
 
@@ -229,6 +231,23 @@ start_job() { # JOB_FOLDER ARGUMENT...
     argument_check.json || fail "cannot write into $job_dir"
   [[ -z ${SLURM_ARRAY_JOB_ID-} ]] || fail 'planned as one job, got an array (the spec may have `sbatch: {array: 0-3}`)'
   (( $# == 1 )) || fail "unexpected arguments: ${*:2} (job_arguments: true in the spec allows them)"
+}
+
+read_options() { # PARAMETER... -- ARGUMENT...: sets parameters, also from `--name VALUE` and `--name=VALUE`
+  local names=' ' name
+  while [[ $1 != -- ]]; do names+="$1 "; shift; done
+  shift; script_arguments=()
+  while (( $# )); do
+    name=${1%%=*} name=${name#--} name=${name//-/_} name=${name^^}
+    if [[ $1 != --* || $names != *" $name "* || ( $1 != *=* && $# == 1 ) ]]; then
+      script_arguments+=("$1")
+    elif [[ $1 == *=* ]]; then
+      printf -v "$name" %s "${1#*=}"
+    else
+      printf -v "$name" %s "$2"; shift
+    fi
+    shift
+  done
 }
 
 with_timeout() { # COMMAND...: abandoned after 60 s, since a process on a dead mount cannot be killed
