@@ -798,6 +798,25 @@
 
 {"name": "gpt-neox-small", "spec": {"file": "gpt-neox-2node.yaml", "sha256": "c902fc2c0cd8e4dc2cdfa42be595e9236884f6aa83bc9675bd9d59f2959ff000", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "gpt-neox", "launcher": "deepy", "content": "7895a7ebfd09a73c", "origin": "framework=7fd967b3 script=4f8d10b9", "derived": {"launcher": "deepy", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 8, "cpus_per_task": 12, "data_parallel": 16, "batch.global": 64, "train_batch_size": 64, "preflight.gpus": "8", "preflight.processes": "yes", "preflight.efa": "4", "preflight.memlock": "yes", "preflight.shm": "1", "preflight.lustre /fsx": "/fsx", "preflight.folder": "$job_dir", "preflight.space $job_dir": "10:$job_dir", "preflight.folder /fsx/checkpoints/gpt-neox-small": "/fsx/checkpoints/gpt-neox-small", "preflight.space /fsx/checkpoints/gpt-neox-small": "10:/fsx/checkpoints/gpt-neox-small", "preflight.space /tmp": "1:/tmp", "preflight.clock": "5", "preflight.network": "yes", "preflight.names": "yes", "preflight.port": "yes", "preflight.packages": "torch,deepspeed", "preflight.build": "yes", "preflight.helpers /megatron/data": "$PWD/megatron/data", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one", "preflight.arguments": "asked of gpt-neox"}}
 
+# ======== gpt2-345m-4gpu
+# gpt2-345m-4gpu: 1 node x 4 GPUs (p4de.24xlarge), megatron-deepspeed started by deepspeed
+
+#SBATCH --job-name=gpt2-345m-4gpu
+#SBATCH --partition=train
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=96
+#SBATCH --gpus-per-node=4
+#SBATCH --exclusive
+#SBATCH --mem=0
+#SBATCH --time=2-00:00:00
+#SBATCH --propagate=NONE
+#SBATCH --output=%x-%j.out
+#SBATCH --open-mode=append
+#SBATCH --requeue
+
+{"name": "gpt2-345m-4gpu", "spec": {"file": "gpt2-345m-4gpu.yaml", "sha256": "c1906744de9cc00cb6f0a5edbb89c278079856520b188a4f7e90139c7fd5a307", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4de-a100", "framework": "megatron-deepspeed", "launcher": "deepspeed", "content": "368762dfce6fa788", "origin": "args.adam-beta2=22fa3ce4 args.clip-grad=d0ff5974 args.data-impl=da212edb args.lr-decay-style=ba7d0ee7 args.lr=2e9e2ebe args.merge-file=8f501246 args.min-lr=5a9530d3 args.no-masked-softmax-fusion=b5bea41b args.override-opt_param-scheduler=b5bea41b args.seed=03ac6742 args.split=56b6300d args.tokenizer-type=4b8397f9 args.vocab-file=9764552d args.weight-decay=312b95ee ds_config.optimizer.params.betas=83a98579 ds_config.optimizer.params.lr=2e9e2ebe ds_config.optimizer.type=ebdf4a98 ds_config.steps_per_print=6b86b273 ds_config.wandb.enabled=b5bea41b ds_config.wandb.project=ea3c753b framework=ea3c753b model.heads=b17ef6d1 model.hidden=e39eef82 model.layers=c2356069 model.sequence=e39eef82 model.vocab=e561018e script=6fbf0b36", "derived": {"queue": "train", "instance_type": "p4de.24xlarge", "ranks_per_node": 4, "world_size": 4, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 4, "model.vocab_padded": 50304, "batch.accumulation": 1, "ds_config.train_batch_size": 32, "preflight.gpus": "4", "preflight.processes": "yes", "preflight.efa": "4", "preflight.memlock": "yes", "preflight.shm": "1", "preflight.lustre /fsx": "/fsx", "preflight.space $job_dir": "10:$job_dir", "preflight.space /fsx/checkpoints/gpt2-345m-4gpu": "10:/fsx/checkpoints/gpt2-345m-4gpu", "preflight.space /tmp": "1:/tmp", "preflight.clock": "5", "preflight.network": "yes", "preflight.names": "yes", "preflight.port": "yes", "preflight.packages": "torch,deepspeed", "preflight.imports": "torch,apex.multi_tensor_apply,amp_C", "preflight.build": "yes", "preflight.helpers /megatron/data": "$PWD/megatron/data", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one", "preflight.arguments": "asked of megatron-deepspeed"}}
+
 # ======== gpt2-345m-1gpu
 # gpt2-345m-1gpu: 1 node x 1 GPU (p4d.24xlarge), megatron-deepspeed started by srun
 
