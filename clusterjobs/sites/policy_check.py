@@ -295,7 +295,7 @@ def _fits(selection: Selection, job: JobValues, exempts: bool) -> Iterator[_Fit]
             if kind == "queues" and exempts:
                 fits = all(_match(patterns, [one]) for one in values)
             else:
-                fits = bool(_match(patterns, values)) or (exempts and not values)
+                fits = bool(_match(patterns, values))
             fits = fits or (exempts and kind == "accounts" and not values)
             yield _Fit(kind, patterns, ", ".join(sorted(values)) or "none", fits)
 

@@ -167,6 +167,12 @@ def test_problem_has_the_admins_message_its_link_the_rule_and_the_position() -> 
     assert not one.warning
 
 
+def test_a_user_without_groups_is_exempt_from_no_rule_that_exempts_a_group() -> None:
+    rule = {"unless": {"groups": ["vision"]}, "limits": {"nodes": 4}}
+    assert [one.path for one in broken(rule, User(""), nodes=6)] == ["nodes"]
+    assert broken(rule, User("", frozenset({"vision"})), nodes=6) == []
+
+
 def test_rule_that_warns_gives_a_warning() -> None:
     (one,) = broken({"limits": {"nodes": 1}, "action": "warn"}, nodes=2)
     assert one.warning
