@@ -106,3 +106,60 @@ def test_the_last_attempt_counts() -> None:
 def test_a_log_without_one_has_none() -> None:
     assert first_traceback("step 1\n") is None
     assert first_traceback("x" * 1000 + "Traceback (most recent call last):\nE: 1") is None
+
+
+# What torchrun of PyTorch 2.14 prints, without its frames.
+SUMMARY = """\
+E1128 09:07:47.869000 16862 torch/distributed/elastic/multiprocessing/api.py:1002] failed
+Traceback (most recent call last):
+  File "/env/bin/torchrun", line 8, in <module>
+    sys.exit(main())
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+=======================================================
+Failures:
+[1]:
+  time      : 2026-11-28_09:07:47
+  host      : localhost
+  rank      : 0 (local_rank: 0)
+  exitcode  : -15 (pid: 16929)  (SIGTERM)
+  error_file: <N/A>
+  traceback : Signal 15 (SIGTERM) received by PID 16929
+-------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-28_09:07:47
+  host      : localhost
+  rank      : 1 (local_rank: 1)
+  exitcode  : {code} (pid: 16930)  {signal}
+  error_file: <N/A>
+  traceback : {cause}
+======================================================="""
+
+
+def test_the_signal_that_has_killed_a_rank_comes_before_the_tracebacks_of_others() -> None:
+    cause = "Signal 9 (SIGKILL) received by PID 16930"
+    summary = SUMMARY.format(code=-9, signal="(SIGKILL)", cause=cause)
+    lines = [*labelled("0: "), *labelled("0: ", summary.splitlines())]
+    found = first_traceback("\n".join(lines), LAUNCHERS["torchrun"])
+    assert found == ("1", (cause,), "the end")
+
+
+def test_without_a_traceback_of_a_rank_its_last_lines_are_shown() -> None:
+    said = ["usage: train.py [-h] [--steps STEPS]", "train.py: error: unrecognized arguments: --a"]
+    summary = SUMMARY.format(
+        code=2, signal="", cause="To enable traceback see: https://example.org"
+    )
+    noise = "W1128 09:07:39.625000 16656 torch/distributed/run.py:874] *****"
+    text = "\n".join(labelled("0: ", [noise, *said, *summary.splitlines()]))
+    found = first_traceback(text, LAUNCHERS["torchrun"])
+    assert found == ("1", tuple(said), "the end")
+
+
+def test_an_exception_of_a_rank_is_shown_as_before_with_torchruns_summary() -> None:
+    summary = SUMMARY.format(
+        code=1, signal="", cause="To enable traceback see: https://example.org"
+    )
+    text = "\n".join(labelled("0: ", [*TRACEBACK, *summary.splitlines()]))
+    found = first_traceback(text, LAUNCHERS["torchrun"])
+    assert found
+    assert found.lines == tuple(TRACEBACK)

@@ -142,7 +142,7 @@ def add_traceback(job: JobData) -> None:
         plan = read_plan(pathlib.Path(job["folder"], "plan.json"))
         launcher = LAUNCHERS.get(str(plan.get("launcher")))
         found = first_traceback(read_log_end(pathlib.Path(job["log"]), MOST), launcher)
-        job["traceback"] = found and {"rank": found.rank, "lines": list(found.lines)}
+        job["traceback"] = found and {**found._asdict(), "lines": list(found.lines)}
 
 
 def log_patterns(framework: str) -> tuple[str, ...]:

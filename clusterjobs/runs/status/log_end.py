@@ -127,19 +127,33 @@ _TASK = re.compile(r" *(\d+): ")
 _LOCAL = re.compile(r"\[default(\d+)\]")
 
 
+# torchrun's summary, after its own traceback: which rank failed first, and how.
+_ROOT_CAUSE = re.compile(
+    r"Root Cause \(first observed failure\):(?:\n.*){1,4}?\brank +: (?P<rank>\d+) .*"
+    r"\n.*exitcode +: (?P<code>-?\d+) (?:.*\n){1,3}?.*traceback +: (?P<cause>.*)"
+)
+_KILLED = ("-7", "-9", "-11")  # SIGBUS, SIGKILL, SIGSEGV: without a traceback of its own
+_OF_TORCHRUN = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError"
+_LOG_OF_TORCHRUN = re.compile(r"[A-Z]\d{4} [\d:.]+ .*torch/distributed/")
+_SAID_LAST = 3  # lines that are shown of a rank without a traceback
+
+
 class Traceback(NamedTuple):
     """`rank`: "3", "local rank 3", "node 3" where the label is of a node's launcher, or "" where
-    the lines have no label."""
+    the lines have no label. `what`: the title of the lines."""
 
     rank: str
     lines: tuple[str, ...]
+    what: str = "the first traceback"
 
 
 def first_traceback(log: str, launcher: Launcher | None = None) -> Traceback | None:
     """The end of the first traceback of the last attempt.
 
-    If srun has named the task that failed first, the first one of that task. `launcher`: of the
-    job, if it is known; srun's number of a task is a rank if it is not.
+    If srun has named the task that failed first, the first one of that task. Where torchrun names a
+    rank that a signal has killed, that signal; where no rank has a traceback, the last lines before
+    that of torchrun. `launcher`: of the job, if it is known; srun's number of a task is a rank if
+    it is not.
     """
     parts = _ENDED.split(_LINE_ENDS.sub("\n", _ANSI_CODES.sub("", log)))
     # the last attempt, or the one before it, if that alone has a traceback
@@ -151,7 +165,20 @@ def first_traceback(log: str, launcher: Launcher | None = None) -> Traceback | N
     task = re.compile(rf" *{failed[1]}: ") if failed else None
     at, label = next((one for one in starts if task and task.match(one[1])), starts[0])
     lines = [line[:_LONGEST_LINE] for line in _log_lines(text[at:], label)]
+    cause = _ROOT_CAUSE.search(text)
+    if cause and cause["code"] in _KILLED:
+        return Traceback(cause["rank"], (cause["cause"][:_LONGEST_LINE],), "the end")
+    if lines[-1].startswith(_OF_TORCHRUN):
+        rank = cause["rank"] if cause else _rank(label, launcher)
+        return Traceback(rank, _said_before(text[:at], label), "the end")
     return Traceback(_rank(label, launcher), tuple(lines[-LINES:]))
+
+
+def _said_before(text: str, label: str) -> tuple[str, ...]:
+    """The last lines with that label, except those of torchrun itself."""
+    lines = (line[len(label) :] for line in text.splitlines() if line.startswith(label))
+    said = [one[:_LONGEST_LINE] for one in lines if one.strip() and not _LOG_OF_TORCHRUN.match(one)]
+    return tuple(said[-_SAID_LAST:])
 
 
 def _starts(text: str) -> Iterator[tuple[int, str]]:

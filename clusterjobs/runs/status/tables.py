@@ -62,7 +62,7 @@ def traceback_text(job: JobData) -> str:
     if rank:
         rank = f" of rank {rank}" if rank.isdecimal() else f" of {rank}"
     lines = (f"  {printable(line)}".rstrip() for line in found["lines"])
-    return "\n".join([f"job {job['job_id']}, the first traceback{printable(rank)}:", *lines])
+    return "\n".join([f"job {job['job_id']}, {found['what']}{printable(rank)}:", *lines])
 
 
 def sweep_line(sweep: SweepData) -> str:
