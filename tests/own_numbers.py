@@ -113,15 +113,19 @@ def one_step(span: Span) -> tuple[float, float]:
 def wrong_speeds(
     windows: Iterable[Window], steps: Iterable[Step], bounds: Bounds, rounding: float = 0.002
 ) -> list[str]:
-    """Windows whose speed cannot be that of their steps. `rounding`: of printed numbers."""
+    """Windows whose speed cannot be that of their steps. `rounding`: of printed numbers.
+
+    A rate has one digit behind the point: of a slow step, that is more.
+    """
     wrong = []
     for window, span in spans(windows, steps):
         least, most = bounds(span)
         of_last = bounds is not between_prints
         count = 1 if of_last else span.last - span.first + 1
         samples = span.rows[span.last]["samples"] if of_last else span.samples
+        slack = max(rounding, 0.05 / (window.values.get("samples_per_second") or 1e9))
         for name, seconds in _times(window, count, samples):
-            if not least * (1 - rounding) <= seconds <= most * (1 + rounding):
+            if not least * (1 - slack) <= seconds <= most * (1 + slack):
                 wrong.append(f"step {window.step}: {name} {least:.4f} {seconds:.4f} {most:.4f}")
     return wrong
 
