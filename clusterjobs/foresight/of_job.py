@@ -81,7 +81,8 @@ def _text(job: PlannedJob) -> Iterator[str]:
     show_problems(found.problems)
     spec = job.loaded.spec
     if job.plan.placement.node_type.gpus and (spec.model or spec.framework != "command"):
-        hint = f" ({found.hint})" if found.hint else ""
+        hints = found.hint.split("; ") if found.hint else []
+        hint = f" ({hints[0]})" if len(hints) == 1 else "".join(f"\n    {one}" for one in hints)
         yield f"foresight\n  memory, time and cost are unknown: {found.why}{hint}"
 
 

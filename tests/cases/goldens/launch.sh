@@ -873,6 +873,97 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   # The framework's own parser, in the job's Python: a wrong argument ends the job here.
   check_arguments job_dir="${job_dir-}"
 
+# ======== gpt2-345m-4gpu
+  # ---- launch: one deepspeed per node starts the node's ranks --------------------------------
+  command=(
+    pretrain_gpt.py
+    --num-layers 24
+    --hidden-size 1024
+    --num-attention-heads 16
+    --seq-length 1024
+    --max-position-embeddings 1024
+    --fp16
+    --tensor-model-parallel-size 1
+    --pipeline-model-parallel-size 1
+    --no-pipeline-parallel
+    --micro-batch-size 8
+    --global-batch-size 32
+    --save /fsx/checkpoints/gpt2-345m-4gpu
+    --load /fsx/checkpoints/gpt2-345m-4gpu
+    --deepspeed
+    --deepspeed_config "$job_dir/ds_config.json"
+    --zero-stage 1
+    --checkpoint-activations
+    --checkpoint-num-layers 1
+    --deepspeed-activation-checkpointing
+    --train-iters 500000
+    --lr 1.5e-4
+    --min-lr 1e-5
+    --lr-decay-style cosine
+    --lr-decay-iters 320000
+    --lr-warmup-iters 32000
+    --adam-beta2 0.95
+    --weight-decay 1e-2
+    --clip-grad 1.0
+    --data-path /fsx/data/bookcorpus/bookcorpus_text_document
+    --vocab-file /fsx/data/gpt2/gpt2-vocab.json
+    --merge-file /fsx/data/gpt2/gpt2-merges.txt
+    --tokenizer-type GPT2BPETokenizer
+    --data-impl mmap
+    --split '949,50,1'
+    --log-interval 100
+    --save-interval 10000
+    --eval-interval 100
+    --eval-iters 10
+    --seed 1234
+    --no-masked-softmax-fusion
+    --override-opt_param-scheduler
+  )
+  srun_options=(
+    --nodes=1 --ntasks=1 --ntasks-per-node=1 # as planned, even if sbatch got other options
+    --label # every line says which task wrote it
+    --kill-on-bad-exit=1 --wait=0 # a failed task ends the step, and one that is done does not
+    --cpu-bind=none # threads may move; data loaders need it
+    --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
+  )
+  # Without a host file DeepSpeed would train on one node and report no error.
+  printf '%s slots=4\n' "${nodes[@]}" > "$job_dir/hostfile"
+  run_ranks srun "${srun_options[@]}" bash -c '
+    export NODE_RANK=$SLURM_NODEID
+    hostfile=$1
+    shift
+    exec deepspeed --hostfile="$hostfile" --no_ssh --node_rank="$SLURM_NODEID" --no_local_rank \
+      --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" "$@"' \
+    node "$job_dir/hostfile" "${command[@]}"
+  reason=completed
+}
+
+  # ---- preflight: check every node before the training ---------------------------------------
+  python=$(find_python) || fail 'the preflight needs Python 3.7 or newer'
+  checks=(
+    seconds=60 # for all checks; a node that does not answer in time is bad
+    gpus=4 # the job's GPUs of a p4de.24xlarge
+    processes # a whole node: no other process uses its GPUs
+    efa=4 # the EFA interfaces of a p4de.24xlarge
+    memlock # EFA pins memory
+    shm=1 # GiB of /dev/shm: NCCL, and loaders of data, share it
+    lustre=/fsx # fsx of p4de-a100
+    "space=10:$job_dir" # GiB free: the job's own folder
+    space=10:/fsx/checkpoints/gpt2-345m-4gpu # GiB free: checkpoints
+    space=1:/tmp # GiB free: programs keep temporary files there
+    clock=5 # seconds apart: logs, file times, signed requests
+    network # an interface that NCCL_SOCKET_IFNAME takes
+    names # every node finds MASTER_ADDR by its name
+    port # MASTER_PORT is free, and every node can call it
+    'packages=torch,deepspeed' # what the job's Python must have
+    'imports=torch,apex.multi_tensor_apply,amp_C' # megatron-deepspeed imports them on GPUs
+    build # megatron-deepspeed compiles extensions when it starts
+    "helpers=$PWD/megatron/data" # megatron-deepspeed compiles helpers.cpp there when it starts
+  )
+  check_nodes
+  # The framework's own parser, in the job's Python: a wrong argument ends the job here.
+  check_arguments job_dir="${job_dir-}"
+
 # ======== fabric-infiniband
   # ---- preflight: check every node before the training ---------------------------------------
   python=$(find_python) || fail 'the preflight needs Python 3.7 or newer'
