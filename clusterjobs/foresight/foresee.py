@@ -94,8 +94,8 @@ def saves_of(job: Training, parameters: int, step: Range | None) -> Saves:
 
 OFFLOADED = "no time is given where states are offloaded to the host: too little is published"
 IN_FP32 = (
-    "no time is given for a training in fp32: it depends on whether the program allows TF32, and "
-    "none was published"
+    "no time is given for a training in fp32: nobody published one, and the program decides "
+    "whether it uses TF32"
 )
 NO_NETWORK = (
     "the speed of the network between the nodes is not known (network_gbps of the node type in the "

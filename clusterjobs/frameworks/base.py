@@ -199,8 +199,6 @@ class Framework(abc.ABC):
     `parallel_keys`: the keys of `parallel` that it has; others are refused.
     `log_lines`: empty where only the author of the program knows them.
     `reads_precision`: it passes the spec's `precision` on to the training.
-    `half_precisions`: if nobody says the precision, it trains in fp32, and these are faster, the
-    best first; empty where the program decides it.
     `packages`: Python packages that preflight looks for.
     `imports`: modules that it imports on GPUs, and that installed packages alone do not promise.
     `compiles_extensions`: it compiles CUDA code when it starts.
@@ -222,7 +220,6 @@ class Framework(abc.ABC):
     saving: Saving = OWN_SCRIPT
     log_lines: tuple[LogLine, ...] = ()
     reads_precision: bool = False
-    half_precisions: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
     compiles_extensions: bool = False
@@ -241,6 +238,13 @@ class Framework(abc.ABC):
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
     ) -> Program | None:
         """What a rank runs; problems go into `diagnostics`; None if there is nothing to run."""
+
+    def half_precisions(self, spec: Experiment, options: SpecModel | None) -> tuple[str, ...]:
+        """The 16-bit precisions, the best first, where it trains in fp32 unless the spec names one.
+
+        Empty where the program or a file decides it.
+        """
+        return ()
 
     def division(self, spec: Experiment) -> Division:
         """How a model is divided, if the spec's arguments say so."""

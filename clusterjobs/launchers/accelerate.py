@@ -1,21 +1,21 @@
 """Hugging Face Accelerate's launcher, one per node. Source: accelerate 1.15, commands/launch.py."""
 
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.launchers import Launched, Launcher, LauncherOptions
 from clusterjobs.launchers.torchrun import (
     LABEL,
     NEW_STORE,
-    Interval,
-    Streams,
-    Word,
+    LogDir,
+    MaxRestarts,
+    MonitorInterval,
+    Role,
+    Tee,
     check_node_rank,
     check_restarts,
     check_streams,
 )
-from clusterjobs.spec import field_types
-from clusterjobs.spec.field_types import Budget
 from clusterjobs.spec.model import Key
 from clusterjobs.text import Value, expanding, joined
 
@@ -35,20 +35,11 @@ class Options(LauncherOptions):
         see="frameworks/torchrun.md#options-of-torchrun",
     )
 
-    max_restarts: Annotated[
-        Budget, Key("how often a node's launcher starts the ranks again inside an attempt", "1")
-    ] = 0
-    monitor_interval: Annotated[
-        Interval | None, Key("the time between two checks of the ranks", "0.5", unit="seconds")
-    ] = None
-    role: Annotated[Word | None, Key("the value of `ROLE_NAME` in the ranks", "eval")] = None
-    log_dir: Annotated[
-        field_types.Path | None, Key("a folder for the ranks' logs", "/fsx/logs/ranks")
-    ] = None
-    tee: Annotated[
-        Streams | None,
-        Key("`1` the output, `2` the errors, `3` both: to files and to job.log, labelled", "3"),
-    ] = None
+    max_restarts: MaxRestarts = 0
+    monitor_interval: MonitorInterval = None
+    role: Role = None
+    log_dir: LogDir = None
+    tee: Tee = None
 
     def template(self, name: str) -> str:
         """Restarts need a rendezvous that the nodes can repeat."""

@@ -193,6 +193,30 @@ Streams = Annotated[str, BeforeValidator(_streams)]
 Word = Annotated[str, BeforeValidator(_word)]
 Interval = Annotated[float, Field(ge=0.01, le=3600), BeforeValidator(_number)]
 
+# Options of torchrun that other launchers pass on, too.
+MaxRestarts = Annotated[
+    Budget, Key("how often a node's launcher starts the ranks again inside an attempt", "3")
+]
+MonitorInterval = Annotated[
+    Interval | None, Key("the time between two checks of the ranks", "0.5", unit="seconds")
+]
+Role = Annotated[Word | None, Key("the value of `ROLE_NAME` in the ranks", "eval")]
+LogDir = Annotated[
+    field_types.Path | None,
+    Key(
+        "a folder for the ranks' logs; each node adds a folder of its own, named by the job's id",
+        "/fsx/logs/ranks",
+    ),
+]
+Tee = Annotated[
+    Streams | None,
+    Key(
+        "streams that go to files and to job.log, where `[rank3]: ` labels each line: `1` the "
+        "output, `2` the errors, `3` both; `0:3,1:2` for each rank of a node",
+        "3",
+    ),
+]
+
 
 class Conf(SpecModel):
     """Seconds and counts. `timeout` is of a static rendezvous, the others of c10d."""
@@ -255,34 +279,18 @@ class Options(LauncherOptions):
         see="frameworks/torchrun.md#options-of-torchrun",
     )
 
-    max_restarts: Annotated[
-        Budget,
-        Key("how often a node's torchrun starts the ranks again inside an attempt", "3"),
-    ] = 0
-    monitor_interval: Annotated[
-        Interval | None, Key("the time between two checks of the ranks", "0.5", unit="seconds")
-    ] = None
-    role: Annotated[Word | None, Key("the value of `ROLE_NAME` in the ranks", "eval")] = None
-    log_dir: Annotated[
-        field_types.Path | None,
-        Key(
-            "a folder for the ranks' logs; each node adds a folder of its own, "
-            "named by the job's id",
-            "/fsx/logs/ranks",
-        ),
-    ] = None
+    max_restarts: MaxRestarts = 0
+    monitor_interval: MonitorInterval = None
+    role: Role = None
+    log_dir: LogDir = None
     redirects: Annotated[
         Streams | None,
         Key(
-            "streams that go to files only: `1` the output, `2` the errors, `3` both; "
-            "`0:3,1:2` for each rank of a node",
+            "streams that go to files only, with the values of `tee`",
             "3",
         ),
     ] = None
-    tee: Annotated[
-        Streams | None,
-        Key("the same values: to files and to job.log, where `[rank3]: ` labels each line", "3"),
-    ] = None
+    tee: Tee = None
     local_ranks_filter: Annotated[
         Annotated[tuple[Budget, ...], Field(min_length=1)] | None,
         Key("the ranks of each node whose lines are in the job's log", "[0]"),

@@ -219,8 +219,8 @@ def _of_last_run(parts: tuple[Part, ...], job: Job) -> tuple[tuple[Part, ...], t
     kinds = {one.kind for part in parts for one in part.events}
     if "lines" in kinds:
         return parts, (
-            "The lines of the log do not say their steps (they count samples or epochs, or round): "
-            "the steps are unknown, and the curves go over its lines.",
+            "The lines of the log do not say their steps (they count samples or epochs, or are "
+            "rounded): the steps are unknown, and the curves go over its lines.",
         )
     if len(job.attempts) > 1 or kinds & {"attempt", "resumed"}:
         return parts, ()

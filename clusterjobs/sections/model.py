@@ -120,19 +120,8 @@ def check_precision(context: Context) -> None:
     words = (*args, *args.values()) if isinstance(args, Mapping) else args
     texts = [str(one) if isinstance(one, tuple) else show(one) for one in (*words, *command)]
     if precision is None:
-        halves, files = framework.half_precisions, framework.config_files(context.options)
-        is_unsaid = context.texts.keys() >= {*files} and not any(
-            "fp16" in text or "bf16" in text for text in texts
-        )
-        if halves and node_type.gpus and is_unsaid:
-            half = halves[-1] if node_type.gpu_model == "V100" else halves[0]
-            context.problem(
-                ("precision",),
-                f"precision is missing: {framework.name} then trains in fp32, several "
-                f"times slower than in {half}",
-                f"add precision: {half}, or fp32 if it is meant",
-                warning=True,
-            )
+        if not any("fp16" in text or "bf16" in text for text in texts):
+            _warn_of_fp32(context)
         return
     if precision == "bf16" and node_type.gpu_model == "V100":
         context.problem(
@@ -146,6 +135,22 @@ def check_precision(context: Context) -> None:
             'pass it on: args: {precision: "{{ precision }}"}, as your program names it',
             warning=True,
         )
+
+
+def _warn_of_fp32(context: Context) -> None:
+    """Warn of a framework that trains in fp32 if nobody says the precision."""
+    halves = context.framework.half_precisions(context.spec, context.options)
+    node_type = context.placement.node_type
+    if not halves or not node_type.gpus:
+        return
+    half = halves[-1] if node_type.gpu_model == "V100" else halves[0]
+    context.problem(
+        ("precision",),
+        f"precision is missing: {context.framework.name} then trains in fp32, several times "
+        f"slower than in {half}",
+        f"add precision: {half}, or fp32 if it is meant",
+        warning=True,
+    )
 
 
 def _supported_parallel(context: Context) -> Parallel:

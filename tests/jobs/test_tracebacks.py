@@ -141,7 +141,7 @@ def test_the_signal_that_has_killed_a_rank_comes_before_the_tracebacks_of_others
     summary = SUMMARY.format(code=-9, signal="(SIGKILL)", cause=cause)
     lines = [*labelled("0: "), *labelled("0: ", summary.splitlines())]
     found = first_traceback("\n".join(lines), LAUNCHERS["torchrun"])
-    assert found == ("1", (cause,), "the end")
+    assert found == ("1", (cause,), "the failure")
 
 
 def test_without_a_traceback_of_a_rank_its_last_lines_are_shown() -> None:
@@ -152,7 +152,7 @@ def test_without_a_traceback_of_a_rank_its_last_lines_are_shown() -> None:
     noise = "W1128 09:07:39.625000 16656 torch/distributed/run.py:874] *****"
     text = "\n".join(labelled("0: ", [noise, *said, *summary.splitlines()]))
     found = first_traceback(text, LAUNCHERS["torchrun"])
-    assert found == ("1", tuple(said), "the end")
+    assert found == ("1", tuple(said), "the last lines")
 
 
 def test_an_exception_of_a_rank_is_shown_as_before_with_torchruns_summary() -> None:

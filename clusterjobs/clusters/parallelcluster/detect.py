@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
@@ -166,9 +167,8 @@ def load_config(source: str, file: str) -> Document:
         raise one_problem("a ParallelCluster 2 config", where, hint=_VERSION_2_HINT)
     if found := find_slurm_lines(source):
         where = location_at(source, file, found.start(), len(found[0]))
-        raise one_problem(
-            "a file of Slurm, not a cluster's config", where, hint=IMPORT_HINT.format(file)
-        )
+        hint = IMPORT_HINT.format(shlex.quote(file))
+        raise one_problem("a file of Slurm, not a cluster's config", where, hint=hint)
     try:
         return load(source, file, rules="1.1")
     except InputError as error:

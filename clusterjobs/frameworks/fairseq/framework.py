@@ -120,7 +120,10 @@ class Fairseq(Framework):
     parallel_keys = ()
     log_lines = (_INNER,)
     reads_precision = True
-    half_precisions = ("fp16",)
+
+    def half_precisions(self, spec: Experiment, options: SpecModel | None) -> tuple[str, ...]:
+        assert isinstance(options, Options)
+        return () if options.fairseq.config_name else ("fp16",)
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance

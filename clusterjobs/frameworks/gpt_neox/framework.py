@@ -208,7 +208,7 @@ class GptNeoX(Framework):
         zero = {"zero_optimization": config.section("zero_optimization")}
         layout: dict[str, Any] = {
             "engine": "megatron-deepspeed",
-            "precision": spec.precision or "fp16",
+            "precision": spec.precision or "fp32",
             "zero": stage_of(options.zero, zero),
             "offload": offload_of(zero),
             "recompute": "full" if config.value("checkpoint_activations") is True else "none",

@@ -210,7 +210,6 @@ class MegatronDeepSpeed(Framework):
     options = Options
     log_lines = (_ITERATION,)
     reads_precision = True
-    half_precisions = ("bf16", "fp16")
     packages = ("torch", "deepspeed")
     # Of megatron/utils.py. amp_C is missing if apex was built without --cuda_ext, and cannot be
     # imported after an update of torch. amp_C needs the libraries that torch has loaded.
@@ -252,6 +251,9 @@ class MegatronDeepSpeed(Framework):
                 **origins,
             },
         )
+
+    def half_precisions(self, spec: Experiment, options: SpecModel | None) -> tuple[str, ...]:
+        return ("bf16", "fp16")
 
     def division(self, spec: Experiment) -> Division:
         flags = arguments_by_key(spec)

@@ -116,7 +116,6 @@ class MegatronLm(Framework):
     parallel_keys = ("tensor", "pipeline", "virtual_pipeline", "context", "expert", "sequence")
     log_lines = (_ITERATION,)
     reads_precision = True
-    half_precisions = ("bf16", "fp16")
     packages = ("torch",)  # not megatron-core, which a checkout of Megatron-LM brings
     argument_check = "check_megatron_lm"
     length_arguments = LENGTH_ARGUMENTS
@@ -144,6 +143,9 @@ class MegatronLm(Framework):
                 **origins,
             },
         )
+
+    def half_precisions(self, spec: Experiment, options: SpecModel | None) -> tuple[str, ...]:
+        return () if "yaml_cfg" in arguments_by_key(spec) else ("bf16", "fp16")
 
     def division(self, spec: Experiment) -> Division:
         """The stages of the pipeline are checked by a rule: Megatron-LM asserts equal ones."""

@@ -206,13 +206,11 @@ def _add(
         return
     loaded, sweep = sweep_jobs(pathlib.Path(first), settings)
     choice.folders.append(sweep.folder if sweep else logs_folder(loaded.spec.logs.path))
-    chosen = [
-        *(
-            _of_sweep(sweep, rest, known)
-            if sweep
-            else _of_spec(first, spec_jobs(pathlib.Path(first), known, settings), rest, known)
-        )
-    ]
+    if sweep:
+        chosen = [*_of_sweep(sweep, rest, known)]
+    else:
+        found = spec_jobs(pathlib.Path(first), known, settings)
+        chosen = [*_of_spec(first, found, rest, known)]
     choice.jobs.extend(chosen)
     if not rest and not chosen:
         choice.idle.append(first)

@@ -167,10 +167,10 @@ def first_traceback(log: str, launcher: Launcher | None = None) -> Traceback | N
     lines = [line[:_LONGEST_LINE] for line in _log_lines(text[at:], label)]
     cause = _ROOT_CAUSE.search(text)
     if cause and cause["code"] in _KILLED:
-        return Traceback(cause["rank"], (cause["cause"][:_LONGEST_LINE],), "the end")
+        return Traceback(cause["rank"], (cause["cause"][:_LONGEST_LINE],), "the failure")
     if lines[-1].startswith(_OF_TORCHRUN):
         rank = cause["rank"] if cause else _rank(label, launcher)
-        return Traceback(rank, _said_before(text[:at], label), "the end")
+        return Traceback(rank, _said_before(text[:at], label), "the last lines")
     return Traceback(_rank(label, launcher), tuple(lines[-LINES:]))
 
 

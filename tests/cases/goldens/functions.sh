@@ -4,7 +4,7 @@ finish() {
   [[ $BASHPID == "$$" ]] || exit "$status" # bash runs this too in a child that a signal ends at its start
   set +e; trap - EXIT; trap '' {1..16} {24..31} {34..64} # each step is tried, even if one before it fails
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
-  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac
+  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac # 0 is for completed alone
   record
   echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   exec >&- 2>&-; timeout 10 tail --pid="$log_writer" -f /dev/null # the log is complete once its writer has read the end
@@ -37,7 +37,7 @@ finish() {
     timeout 10 tail --pid="$child" -f /dev/null
   fi
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
-  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac
+  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac # 0 is for completed alone
   record
   echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   exec >&- 2>&-; timeout 10 tail --pid="$log_writer" -f /dev/null # the log is complete once its writer has read the end
@@ -218,7 +218,7 @@ finish() {
   [[ $BASHPID == "$$" ]] || exit "$status" # bash runs this too in a child that a signal ends at its start
   set +e; trap - EXIT; trap '' {1..16} {24..31} {34..64} # each step is tried, even if one before it fails
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
-  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac
+  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac # 0 is for completed alone
   record
   echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   exec >&- 2>&-; timeout 10 tail --pid="$log_writer" -f /dev/null # the log is complete once its writer has read the end
@@ -296,7 +296,7 @@ finish() {
   [[ $BASHPID == "$$" ]] || exit "$status" # bash runs this too in a child that a signal ends at its start
   set +e; trap - EXIT; trap '' {1..16} {24..31} {34..64} # each step is tried, even if one before it fails
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
-  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac
+  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac # 0 is for completed alone
   record
   echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   exec >&- 2>&-; timeout 10 tail --pid="$log_writer" -f /dev/null # the log is complete once its writer has read the end
@@ -364,7 +364,7 @@ finish() {
   [[ $BASHPID == "$$" ]] || exit "$status" # bash runs this too in a child that a signal ends at its start
   set +e; trap - EXIT; trap '' {1..16} {24..31} {34..64} # each step is tried, even if one before it fails
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
-  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac
+  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac # 0 is for completed alone
   record
   echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   exec >&- 2>&-; timeout 10 tail --pid="$log_writer" -f /dev/null # the log is complete once its writer has read the end
@@ -553,7 +553,7 @@ finish() {
   trap 'reason=cancelled' TERM
   kill -- "${background_pids[@]}" 2>/dev/null
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
-  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac
+  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac # 0 is for completed alone
   record_and_decide
   echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   [[ $decision != restart ]] || requeue || decision=stop
@@ -1095,7 +1095,7 @@ finish() {
   trap 'reason=cancelled' TERM
   kill -- "${background_pids[@]}" 2>/dev/null
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
-  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac
+  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac # 0 is for completed alone
   record_and_decide
   echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   end_point
@@ -1191,7 +1191,7 @@ finish() {
     timeout 10 tail --pid="$child" -f /dev/null
   fi
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
-  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac
+  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac # 0 is for completed alone
   record_and_decide
   echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   [[ $decision != restart ]] || requeue || decision=stop
@@ -1213,7 +1213,7 @@ finish() {
     timeout 10 tail --pid="$child" -f /dev/null
   fi
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
-  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac
+  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac # 0 is for completed alone
   record_and_decide
   echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   [[ $decision != restart ]] || requeue || decision=stop
@@ -1392,7 +1392,7 @@ finish() {
   [[ $BASHPID == "$$" ]] || exit "$status" # bash runs this too in a child that a signal ends at its start
   set +e; trap - EXIT; trap '' {1..16} {24..31} {34..64} # each step is tried, even if one before it fails
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
-  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac
+  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac # 0 is for completed alone
   record
   echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   exec >&- 2>&-; timeout 10 tail --pid="$log_writer" -f /dev/null # the log is complete once its writer has read the end
@@ -1442,7 +1442,7 @@ finish() {
   set +e; trap - EXIT; trap '' {1..16} {24..31} {34..64} # each step is tried, even if one before it fails
   kill -- "${background_pids[@]}" 2>/dev/null
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
-  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac
+  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac # 0 is for completed alone
   record
   echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   exec >&- 2>&-; timeout 10 tail --pid="$log_writer" -f /dev/null # the log is complete once its writer has read the end

@@ -188,7 +188,7 @@ finish() {
   [[ $BASHPID == "$$" ]] || exit "$status" # bash runs this too in a child that a signal ends at its start
   set +e; trap - EXIT; trap '' {1..16} {24..31} {34..64} # each step is tried, even if one before it fails
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
-  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac
+  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac # 0 is for completed alone
   record
   echo "clusterjobs: job $SLURM_JOB_ID ended with exit code $status after $SECONDS s: $reason"
   exec >&- 2>&-; timeout 10 tail --pid="$log_writer" -f /dev/null # the log is complete once its writer has read the end
