@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import yaml
 from plans import plan_of, problems_of
 
 from clusterjobs.text import show
@@ -81,28 +80,6 @@ def test_arguments_that_are_a_list_get_the_length_too() -> None:
     pairs = SPECS["megatron-lm"]["args"].items()
     args = [word for name, value in pairs for word in (f"--{name}", str(value))]
     assert words("megatron-lm", args=args, training={"steps": 7})[-2:] == ["--train-iters", "7"]
-
-
-def launch_file(text: str, **keys: Any) -> dict[str, Any]:
-    plan = plan_of(
-        framework="gpt-neox",
-        precision="fp16",
-        batch={"micro": 8, "global": 64},
-        texts={"a.yml": text},
-        **NEOX,
-        **keys,
-    )
-    (file,) = (one for one in plan.files.configs if one.name == "clusterjobs_launch.yml")
-    found: dict[str, Any] = yaml.safe_load(show(file.text))
-    return found
-
-
-def test_gpt_neox_gets_the_length_in_its_launch_file() -> None:
-    assert launch_file("lr_decay_iters: 5", training={"tokens": 1e9})["train_iters"] == 15259
-    assert "train_iters" not in launch_file("train_iters: 5", training={"tokens": 1e9})
-    assert "train_iters" not in launch_file("train_epochs: 1", training={"tokens": 1e9})
-    own = launch_file("lr_decay_iters: 5", training={"steps": 7}, neox={"train-iters": 9})
-    assert own["train-iters" if "train-iters" in own else "train_iters"] == 9
 
 
 def test_gpt_neox_with_a_length_is_not_told_that_it_is_missing() -> None:
