@@ -68,7 +68,6 @@ def lab(slurm: Slurm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]
 def submitted(jobs: Jobs, case: Case) -> str:
     program = ["bash", "-c", PROGRAM, "phase", f"/fsx/{case.name}", case.reason]
     words = " ".join(program[3:])
-    jobs.lab.folder.shared("/fsx/program.sh").write_text(PROGRAM)
     own = {
         "setup": {"setup": [f"bash /fsx/program.sh {words.partition(' ')[2]}"]},
         "before": {"before": [program]},
@@ -91,7 +90,11 @@ def end(jobs: Jobs, case: Case, job_id: str) -> tuple[list[str], int]:
     """The reasons in the records, and Slurm's number of restarts."""
     lab, fsx = jobs.lab, jobs.lab.folder.shared("/fsx")
     if case.reason != "failure":
-        until((fsx / f"{case.name}.started").exists, 300, lambda: f"{case.name} does not start")
+        until(
+            (fsx / f"{case.name}.started").exists,
+            300,
+            lambda: f"{case.name} does not start: {lab.job(job_id)}",
+        )
     if case.reason == "requeue":
         lab.run(["scontrol", "requeue", job_id])
     elif case.reason == "time_limit":
@@ -109,6 +112,8 @@ def end(jobs: Jobs, case: Case, job_id: str) -> tuple[list[str], int]:
 def test_records_are_what_slurm_has_seen(
     jobs: Jobs, fault_counts: collections.Counter[str]
 ) -> None:
+    # It is written once: a job that runs already must not find it empty.
+    jobs.lab.folder.shared("/fsx/program.sh").write_text(PROGRAM)
     ids = {case: submitted(jobs, case) for case in CASES}
     with concurrent.futures.ThreadPoolExecutor(len(CASES)) as pool:
         ends = dict(zip(ids, pool.map(lambda one: end(jobs, *one), ids.items()), strict=True))
