@@ -22,13 +22,11 @@ from clusterjobs.errors import InputError, Problem, one_problem
 from clusterjobs.sites.folders import (
     POLICY_FILE,
     SiteFolders,
-    cluster_files,
     current_user,
     find_site_folders,
     is_folder,
     read_text,
     rules_in_force,
-    site_rules,
     supposed_user,
     today,
     user_folder,
@@ -73,7 +71,7 @@ def list_(site: pathlib.Path | None, as_json: bool) -> None:
       clusterjobs policy list
       clusterjobs policy list --site our-site --json | jq '.[].name'
     """
-    rules = site_rules(_folders(site))
+    rules = _folders(site).rules
     if as_json:
         click.echo(json.dumps([_rule_data(one) for one in rules], indent=2, ensure_ascii=False))
         return
@@ -172,7 +170,7 @@ def export(
 
     if slurm == lua:
         raise click.UsageError("name one of --slurm and --lua")
-    rules = _of_today(site_rules(_folders(site)), cluster)
+    rules = _of_today(_folders(site).rules, cluster)
     if lua:
         click.echo(lua_plugin(rules, cluster), nl=False)
         return
@@ -238,7 +236,7 @@ def explain(
             "the job cannot be planned: the rules are compared with the spec alone", err=True
         )
     job = JobValues(loaded, plan, facts.name, supposed, facts.default_partition)
-    found = list(explain_policies(site_rules(folders), job, today()))
+    found = list(explain_policies(folders.rules, job, today()))
     if as_json:
         rows = [{**_rule_data(one.rule), "state": one.state, "why": one.why} for one in found]
         click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
@@ -258,7 +256,7 @@ def queues_of(cluster: str | None) -> tuple[str, ...]:
     from clusterjobs.clusters.source import cluster_names, is_path
     from clusterjobs.runs.clusters import find_config_file, read_cluster_file
 
-    known = cluster_names(cluster_files(find_site_folders()))
+    known = cluster_names(find_site_folders().cluster_files)
     if cluster is None or not (is_path(cluster) or cluster in known):
         return ()
     facts = read_cluster_file(find_config_file(cluster)).facts

@@ -27,13 +27,10 @@ from clusterjobs.sites.folders import (
     TESTS,
     VARIABLE,
     SiteFolders,
-    cluster_files,
     find_site_folders,
     is_folder,
     load_site,
     read_text,
-    site_clusters,
-    site_rules,
     unreadable,
     user_folder,
 )
@@ -121,7 +118,7 @@ def _defaults(folder: pathlib.Path, site: SiteFolders, problems: list[Problem]) 
     for file in SiteFolders((folder,)).files(DEFAULTS_FILE):
         named: dict[str, pathlib.Path] = {}
         with contextlib.suppress(InputError):  # reported for the folder that has the clusters
-            named = cluster_files(site)
+            named = site.cluster_files
         models = option_models()
         defaults = load_defaults(read_text(file), str(file), cluster_names(named), models)
         problems += value_problems(defaults, models)
@@ -143,11 +140,11 @@ def _queues_of(cluster: str, named: dict[str, pathlib.Path]) -> tuple[str, ...]:
 def _policy(folder: pathlib.Path, _site: SiteFolders, _problems: list[Problem]) -> Iterator[Row]:
     own = SiteFolders((folder,))
     if own.files(POLICY_FILE):
-        yield Row(POLICY_FILE, tuple(one.rule.name for one in site_rules(own)))
+        yield Row(POLICY_FILE, tuple(one.rule.name for one in own.rules))
 
 
 def _clusters(folder: pathlib.Path, site: SiteFolders, _problems: list[Problem]) -> Iterator[Row]:
-    own, used = site_clusters(SiteFolders((folder,))), site_clusters(site)
+    own, used = SiteFolders((folder,)).clusters, site.clusters
     names = [_cluster_name(name, one.file, used[name].file) for name, one in own.items()]
     if own or is_folder(folder / CLUSTERS):
         yield Row(f"{CLUSTERS}/", tuple(names))

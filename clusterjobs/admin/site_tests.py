@@ -24,7 +24,6 @@ from clusterjobs.sites.folders import (
     is_folder,
     read_text,
     shown_path,
-    site_rules,
     unreadable,
 )
 from clusterjobs.sites.policy import Example, SiteRule, load_example, with_rules
@@ -80,7 +79,7 @@ class Result:
 def run_examples(site_folder: pathlib.Path) -> tuple[tuple[SiteRule, ...], list[Result]]:
     """The rules of one site folder, and its examples. Raises InputError if it has none of both."""
     site = SiteFolders((site_folder,))
-    rules = site_rules(site)
+    rules = site.rules
     if not site.files(POLICY_FILE):
         what = f"there is no {shown_path(site_folder / POLICY_FILE)}"
         raise one_problem(what, hint="write one; docs/policies.md has an example")
@@ -121,7 +120,7 @@ def example_user(folder: pathlib.Path) -> User:
     """The user of an example: the one in its rules.yaml. Raises InputError if that is wrong."""
     rules, example = folder / RULES, Example()
     if is_file(rules):
-        names = {one.rule.name for one in site_rules(SiteFolders((folder.parents[1],)))}
+        names = {one.rule.name for one in SiteFolders((folder.parents[1],)).rules}
         example = load_example(read_text(rules), shown_path(rules), names)
     return _user(example)
 

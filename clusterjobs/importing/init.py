@@ -17,7 +17,7 @@ from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.importing.yaml_lines import scalar
 from clusterjobs.runs.load import load
 from clusterjobs.runs.write import write_text
-from clusterjobs.sites.folders import cluster_files, find_site_folders, read_text
+from clusterjobs.sites.folders import find_site_folders, read_text
 
 _EXAMPLES = """\b
 Examples:
@@ -168,7 +168,7 @@ def _cluster(folder: pathlib.Path) -> str:
                 return f"./{file.name}"
         except InputError:
             continue
-    own = sorted(cluster_files(find_site_folders()))
+    own = sorted(find_site_folders().cluster_files)
     return own[0] if own else next(one for one in cluster_names() if one.startswith("p4d"))
 
 

@@ -39,7 +39,6 @@ def read_shape(cluster: str, nodes: int, queue: str | None, controller_only: boo
     from clusterjobs.lab.shape import lab_spec
     from clusterjobs.runs.clusters import cluster_source
     from clusterjobs.sites.folders import (
-        cluster_files,
         find_site_folders,
         load_site,
         read_sites,
@@ -47,7 +46,7 @@ def read_shape(cluster: str, nodes: int, queue: str | None, controller_only: boo
         site_files,
     )
 
-    file = find_cluster(cluster, Path.cwd(), site=cluster_files(find_site_folders()))
+    file = find_cluster(cluster, Path.cwd(), site=find_site_folders().cluster_files)
     site = load_site(read_sites(site_files(file)))
     source = cluster_source(read_text(file), str(file), site)
     return lab_spec(source.shape(), nodes, queue, controller_only)

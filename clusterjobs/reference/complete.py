@@ -17,7 +17,7 @@ from clusterjobs.clusters.source import cluster_names
 from clusterjobs.errors import InputError
 from clusterjobs.reference.keys import Documented, all_keys
 from clusterjobs.runs.load import load
-from clusterjobs.sites.folders import cluster_files, find_site_folders
+from clusterjobs.sites.folders import find_site_folders
 from clusterjobs.slurm.queue import known_jobs
 
 _MOST = 500  # points that are offered
@@ -43,7 +43,7 @@ def completed_clusters(
     _context: click.Context, _option: click.Parameter, typed: str
 ) -> list[CompletionItem]:
     """Names of clusters, and files."""
-    known = cluster_names(cluster_files(find_site_folders()))
+    known = cluster_names(find_site_folders().cluster_files)
     names = [CompletionItem(name) for name in known if name.startswith(typed)]
     return names or [CompletionItem(typed, type="file")]
 

@@ -30,14 +30,12 @@ from clusterjobs.clusters.source import (
 from clusterjobs.errors import InputError, Problem, in_order, one_problem
 from clusterjobs.sites.folders import (
     STDIN,
-    cluster_files,
     find_site_folders,
     load_site,
     read_sites,
     read_text,
     shown_name,
     shown_path,
-    site_clusters,
     site_files,
 )
 from clusterjobs.yaml.document import Document, Path, dotted
@@ -138,7 +136,7 @@ AnyCluster = Config | Described
 
 def find_config_file(name_or_path: str) -> pathlib.Path:
     """A config by its name, or a file. Raises InputError."""
-    path, named = pathlib.Path(name_or_path), cluster_files(find_site_folders())
+    path, named = pathlib.Path(name_or_path), find_site_folders().cluster_files
     is_file = path == STDIN or path.exists() or is_path(name_or_path)
     if name_or_path in cluster_names(named) or not is_file:
         return find_cluster(name_or_path, pathlib.Path(), site=named)
@@ -259,7 +257,7 @@ class NamedCluster(NamedTuple):
 
 def named_clusters() -> tuple[list[NamedCluster], list[Problem]]:
     """All of them by name, and the problems of those that cannot be read."""
-    own, ready = site_clusters(find_site_folders()), cluster_names()
+    own, ready = find_site_folders().clusters, cluster_names()
     files = {name: one.file for name, one in own.items()}
     found: list[NamedCluster] = []
     problems: list[Problem] = []

@@ -17,7 +17,7 @@ from clusterjobs.sections.context import PointPlan
 from clusterjobs.sections.order import resolve
 from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.render import Inputs
-from clusterjobs.sites.folders import Policies, SiteFolders, read_site_templates
+from clusterjobs.sites.folders import Policies, SiteFolders
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.sweep import Point
 from clusterjobs.spec.load import BrokenSpecError, LoadedSpec
@@ -171,7 +171,7 @@ def render_inputs(
         tuple(settings),
         tuple(map(_named, loaded.files("default"))),
         tuple(map(_named, loaded.files("base"))),
-        read_site_templates(files.site),
+        files.site.templates,
         content,
     )
 

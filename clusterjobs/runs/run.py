@@ -439,7 +439,8 @@ class Run:
         from clusterjobs.script.site.invariants import Scripts  # only with a site's templates
         from clusterjobs.script.site.origin import check_bash
 
-        check_bash([one.text for one in scripts], self.inputs.templates)
+        if self.inputs.templates.overrides():  # what is inserted has been checked alone
+            check_bash([one.text for one in scripts], self.inputs.templates)
         without = self.inputs._replace(templates=NO_SITE)
         problems: dict[Problem, None] = {}
         for one in scripts:

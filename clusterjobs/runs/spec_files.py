@@ -23,10 +23,8 @@ from clusterjobs.runs.clusters import cluster_source, refuse_other_files
 from clusterjobs.sections.order import config_files
 from clusterjobs.sections.placement.nodes import default_queue
 from clusterjobs.sites.folders import (
-    DEFAULTS_FILE,
     STDIN,
     SiteFolders,
-    cluster_files,
     find_site_folders,
     load_site,
     read_sites,
@@ -88,7 +86,7 @@ class SpecFiles:
 
     def _below(self) -> Below:
         return Below(
-            defaults=read_sites(self.site.files(DEFAULTS_FILE)),
+            defaults=self.site.defaults,
             clusters=lambda: cluster_names(self._named),
             queues=self._queues,
             read_base=_read_base,
@@ -146,7 +144,7 @@ class SpecFiles:
 
     @functools.cached_property
     def _named(self) -> dict[str, pathlib.Path]:
-        return cluster_files(self.site)
+        return self.site.cluster_files
 
     def _queues(self, cluster: str, queue: str | None, gpus: int | None) -> Queues:
         with contextlib.suppress(InputError):  # reported when the plan is made

@@ -42,8 +42,12 @@ MEASUREMENTS_FILE = "measurements.jsonl"
 CLUSTERS, TEMPLATES, TESTS = "clusters", "templates", "tests"
 
 
-class SiteFolders(NamedTuple):
-    """The site folders in use, the highest precedence first."""
+@dataclass(frozen=True)
+class SiteFolders:
+    """The site folders in use, the highest precedence first.
+
+    What an admin wrote in them is read once: `impact` renders thousands of specs with it.
+    """
 
     folders: tuple[pathlib.Path, ...] = ()
 
@@ -64,6 +68,53 @@ class SiteFolders(NamedTuple):
         """
         found = (folder / name for folder in self.folders if is_folder(folder / name))
         return tuple(map(trusted, found))
+
+    @functools.cached_property
+    def value_files(self) -> tuple[pathlib.Path, ...]:
+        """Where a site.yaml may be; without site folders, in the user's own. Raises InputError."""
+        own = user_folder()
+        folders = self.folders or ((own,) if own else ())
+        return tuple(trusted(folder / SITE_FILE) for folder in folders)
+
+    @functools.cached_property
+    def defaults(self) -> tuple[tuple[str, str], ...]:
+        """(name, text) of the files with defaults. Raises InputError."""
+        return read_sites(self.files(DEFAULTS_FILE))
+
+    @functools.cached_property
+    def clusters(self) -> dict[str, SiteCluster]:
+        """The clusters by name. Raises InputError."""
+        found: dict[str, SiteCluster] = {}
+        for folder in self.subfolders(CLUSTERS):
+            for name, file in _clusters_in(folder).items():
+                above = found.get(name)
+                shadowed = (*above.shadowed, file) if above else ()
+                found[name] = SiteCluster(above.file if above else file, shadowed)
+        return dict(sorted(found.items()))
+
+    @functools.cached_property
+    def cluster_files(self) -> dict[str, pathlib.Path]:
+        """The config of each cluster. Raises InputError."""
+        return {name: one.file for name, one in self.clusters.items()}
+
+    @functools.cached_property
+    def templates(self) -> SiteTemplates:
+        """All templates, the highest precedence first. Raises InputError."""
+        return SiteTemplates(_site_templates(self.subfolders(TEMPLATES)))
+
+    @functools.cached_property
+    def rules(self) -> tuple[SiteRule, ...]:
+        """The rules of all policies: no folder can remove another's. Raises InputError."""
+        rules: list[SiteRule] = []
+        problems: list[Problem] = []
+        for file in self.files(POLICY_FILE):
+            try:
+                rules += _rules(read_text(file), shown_path(file))
+            except InputError as error:
+                problems += error.problems
+        if problems:
+            raise InputError(problems)
+        return tuple(rules)
 
 
 def find_site_folders() -> SiteFolders:
@@ -197,10 +248,8 @@ def site_files(beside: pathlib.Path, site: SiteFolders | None = None) -> list[pa
 
     Beside the file, in the working folder, and in the site folders (`site`, or those found).
     """
-    own = user_folder()
-    folders = (site or find_site_folders()).folders or ((own,) if own else ())
-    own_files = (f / SITE_FILE for f in (beside.parent, pathlib.Path()))
-    return list(dict.fromkeys([*own_files, *(trusted(f / SITE_FILE) for f in folders)]))
+    own_files = (folder / SITE_FILE for folder in (beside.parent, pathlib.Path()))
+    return list(dict.fromkeys([*own_files, *(site or find_site_folders()).value_files]))
 
 
 def read_sites(files: Sequence[pathlib.Path]) -> tuple[tuple[str, str], ...]:
@@ -327,22 +376,6 @@ class SiteCluster(NamedTuple):
     shadowed: tuple[pathlib.Path, ...] = ()
 
 
-def site_clusters(site: SiteFolders) -> dict[str, SiteCluster]:
-    """The clusters of the site folders by name. Raises InputError."""
-    found: dict[str, SiteCluster] = {}
-    for folder in site.subfolders(CLUSTERS):
-        for name, file in _clusters_in(folder).items():
-            above = found.get(name)
-            shadowed = (*above.shadowed, file) if above else ()
-            found[name] = SiteCluster(above.file if above else file, shadowed)
-    return dict(sorted(found.items()))
-
-
-def cluster_files(site: SiteFolders) -> dict[str, pathlib.Path]:
-    """The config of each cluster of the site folders. Raises InputError."""
-    return {name: one.file for name, one in site_clusters(site).items()}
-
-
 def _clusters_in(folder: pathlib.Path) -> dict[str, pathlib.Path]:
     try:
         named = sorted(path for path in folder.iterdir() if path.suffix in ENDINGS)
@@ -369,11 +402,10 @@ def _clusters_in(folder: pathlib.Path) -> dict[str, pathlib.Path]:
 _ENDINGS = (".j2", ".sh")
 
 
-def read_site_templates(site: SiteFolders) -> SiteTemplates:
-    """All templates of the site folders, the highest precedence first. Raises InputError."""
+def _site_templates(folders: Iterable[pathlib.Path]) -> tuple[SiteFile, ...]:
     files: list[SiteFile] = []
     problems: list[Problem] = []
-    for folder in site.subfolders(TEMPLATES):
+    for folder in folders:
         for path in sorted(template_files(folder, {os.path.realpath(folder)})):
             try:
                 files.append(_read(folder, path))
@@ -386,7 +418,7 @@ def read_site_templates(site: SiteFolders) -> SiteTemplates:
         problems += insertion_problems(inserted)
     if problems:
         raise InputError(problems)
-    return SiteTemplates(tuple(files))
+    return tuple(files)
 
 
 def _read(folder: pathlib.Path, path: pathlib.Path) -> SiteFile:
@@ -439,7 +471,7 @@ class Policies:
         `plan` is None if the job could not be planned.
         """
         try:
-            rules = self._rules
+            rules = self.site.rules
         except InputError as error:
             return error.problems
         rules = rules_in_force(rules, self.user.day if self.user else "")
@@ -450,15 +482,11 @@ class Policies:
         job = JobValues(loaded, plan, cluster.name, self._supposed_user, cluster.default_partition)
         return check_policies(rules, job)
 
-    @functools.cached_property  # a sweep has many points
-    def _rules(self) -> tuple[SiteRule, ...]:
-        return site_rules(self.site)
-
     @functools.cached_property
     def _supposed_user(self) -> User:
         from clusterjobs.sites.policy_check import User
 
-        return self.user or (current_user() if _depend_on_user(self._rules) else User(""))
+        return self.user or (current_user() if _depend_on_user(self.site.rules) else User(""))
 
 
 def rules_in_force(rules: tuple[SiteRule, ...], day: str = "") -> tuple[SiteRule, ...]:
@@ -478,20 +506,6 @@ def today() -> datetime.date:
     import datetime
 
     return datetime.datetime.now().astimezone().date()
-
-
-def site_rules(site: SiteFolders) -> tuple[SiteRule, ...]:
-    """The rules of all site folders: no folder can remove another's. Raises InputError."""
-    rules: list[SiteRule] = []
-    problems: list[Problem] = []
-    for file in site.files(POLICY_FILE):
-        try:
-            rules += _rules(read_text(file), shown_path(file))
-        except InputError as error:
-            problems += error.problems
-    if problems:
-        raise InputError(problems)
-    return tuple(rules)
 
 
 @functools.lru_cache(maxsize=8)  # a command may load many specs

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import pytest
 
 from clusterjobs.errors import InputError
-from clusterjobs.sites.folders import SiteFolders, read_site_templates, trusted
+from clusterjobs.sites.folders import SiteFolders, trusted
 
 OWNER, OTHER, TEAM = 61234, 61235, 61236
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become two users")
@@ -49,7 +49,7 @@ def lines(site: pathlib.Path) -> list[str]:
     os.setegid(TEAM)
     os.seteuid(OWNER)
     try:
-        found = read_site_templates(SiteFolders((trusted(site),)))
+        found = SiteFolders((trusted(site),)).templates
     finally:
         os.seteuid(0)
         os.setegid(0)

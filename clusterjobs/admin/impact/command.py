@@ -22,7 +22,6 @@ from clusterjobs.console import show_problems
 from clusterjobs.errors import InputError, Problem, did_you_mean
 from clusterjobs.runs.ci_reports import ci_options, write_reports
 from clusterjobs.runs.find_specs import Found, find_specs
-from clusterjobs.sites.folders import cluster_files
 
 _EXAMPLES = """\b
 Examples:
@@ -135,7 +134,7 @@ def impact(
 
 def _new_names(sides: Sides) -> list[Problem]:
     """Clusters of --cluster that do not exist before the change: perhaps a misspelt name."""
-    known = cluster_names(cluster_files(sides.before.site)) if sides.after.clusters else ()
+    known = cluster_names(sides.before.site.cluster_files) if sides.after.clusters else ()
     return [
         Problem(
             f"--cluster: there is no cluster {one.name} before the change",

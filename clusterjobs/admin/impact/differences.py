@@ -20,7 +20,7 @@ from clusterjobs.errors import InputError, Problem
 from clusterjobs.runs.ci_reports import Case
 from clusterjobs.runs.find_specs import Found
 from clusterjobs.runs.load import load
-from clusterjobs.sites.folders import POLICY_FILE, SiteFolders, supposed_user
+from clusterjobs.sites.folders import SiteFolders, supposed_user
 from clusterjobs.sites.policy_check import User
 
 _NOT_RUN = ("manifest.json",)
@@ -193,7 +193,7 @@ def render_for_comparison(spec: str, site: SiteFolders, owned_as: str = "") -> R
     For the policies, the job is one of the owner of the file `owned_as`, by default the spec.
     """
     try:
-        user = _owner(owned_as or spec) if site.files(POLICY_FILE) else None
+        user = _owner(owned_as or spec) if site.rules else None
         run = load(Path(spec), site=site, user=user)
         return Rendered(run.plan.job.name, run.outputs())
     except InputError as error:

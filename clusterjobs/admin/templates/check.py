@@ -38,7 +38,6 @@ from clusterjobs.sites.folders import (
     find_site_folders,
     is_folder,
     is_refusal,
-    read_site_templates,
 )
 from clusterjobs.sites.policy_check import User
 
@@ -199,7 +198,7 @@ def check(site: pathlib.Path | None, as_json: bool) -> int:
       clusterjobs templates check --json | jq '.[].file'
     """
     folders = chosen_site(site)
-    templates = read_site_templates(folders)
+    templates = folders.templates
     problems, summary = _check(folders, templates)
     if as_json:
         print_json([problem_data(one) for one in problems])

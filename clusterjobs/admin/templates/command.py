@@ -31,15 +31,9 @@ from clusterjobs.script.site import INSERTION_POINTS, SiteFile, SiteTemplates, p
 from clusterjobs.script.site.check import packaged_texts
 from clusterjobs.script.site.variables import KINDS, Variable, variables
 from clusterjobs.sites.folders import (
-    DEFAULTS_FILE,
     SiteFolders,
-    cluster_files,
-    read_site_templates,
-    read_sites,
     read_text,
     shown_path,
-    site_clusters,
-    site_rules,
 )
 from clusterjobs.sites.policy import demand_text, selection_text
 from clusterjobs.spec.defaults import load_defaults
@@ -163,7 +157,7 @@ def show(block: str, site: pathlib.Path | None, as_json: bool) -> None:
 
 def _all(site: pathlib.Path | None) -> tuple[tuple[TemplateInfo, ...], tuple[Variable, ...]]:
     shape = template_variables(packaged_samples())
-    templates = read_site_templates(chosen_site(site))
+    templates = chosen_site(site).templates
     infos = template_infos(templates, launcher_folders(), tuple(shape.fields))
     return infos, tuple(variables(shape))
 
@@ -284,8 +278,8 @@ def _page(site: SiteFolders) -> Iterator[str]:
 
 
 def _defaults(site: SiteFolders) -> Iterator[tuple[str, ...]]:
-    known = cluster_names(cluster_files(site))
-    for file, text in read_sites(site.files(DEFAULTS_FILE)):
+    known = cluster_names(site.cluster_files)
+    for file, text in site.defaults:
         document = load_defaults(text, file, known, option_models()).document
         for whom, path in _sections(document.value or {}):
             for inner, value in _leaves(_at(document.value, path), ()):
@@ -321,7 +315,7 @@ def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
 
 
 def _rules(site: SiteFolders) -> Iterator[tuple[str, ...]]:
-    for rule, where in site_rules(site):
+    for rule, where in site.rules:
         yield (
             code(rule.name),
             rule.action,
@@ -334,13 +328,13 @@ def _rules(site: SiteFolders) -> Iterator[tuple[str, ...]]:
 
 
 def _clusters(site: SiteFolders) -> Iterator[tuple[str, ...]]:
-    for name, found in site_clusters(site).items():
+    for name, found in site.clusters.items():
         yield code(name), code(shown_path(found.file))
 
 
 def _templates(site: SiteFolders) -> Iterator[str]:
     shape = template_variables(packaged_samples())
-    infos = template_infos(read_site_templates(site), launcher_folders(), tuple(shape.fields))
+    infos = template_infos(site.templates, launcher_folders(), tuple(shape.fields))
     points = [one for one in infos if one.name.removesuffix(".sh") in INSERTION_POINTS]
     yield "## Insertion points\n"
     yield "A file of this name in `templates/` of a site folder adds its lines there.\n"

@@ -284,7 +284,6 @@ class ConfigSource:
             what = f"{FILE} is not written (the job runs without it): {why}"
             about = Problem(what, hint=hint, warning=True, info=True)
             return ConfigFiles({}, None, (about,), (), file, self._is_own)
-        problems += self._unfilled(data)
         return ConfigFiles({FILE: text}, data, problems, changes, file, self._is_own)
 
     def _unfilled(self, data: dict[str, Any]) -> tuple[Problem, ...]:
@@ -304,6 +303,8 @@ class ConfigSource:
         if not links and self._config.fitted:
             return self._config.fitted
         fitted = fit(self.document, self._site, self._site_files, links)
+        problems = (*fitted.problems, *self._unfilled(fitted.data))
+        fitted = fitted._replace(problems=problems)
         if not links:
             self._config.fitted = fitted
         return fitted
