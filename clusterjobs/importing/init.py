@@ -149,14 +149,18 @@ def _training_script(folder: pathlib.Path) -> tuple[str, str]:
     """The Python file that trains, and its framework; train.py and torchrun if there is none."""
     files = sorted(folder.glob("*.py"), key=lambda file: ("train" not in file.name, file.name))
     for file in files:
-        try:
-            text = read_text(file)[:_MOST_READ]
-        except InputError:
-            continue
-        for framework, sign in _SIGNS:
-            if re.search(sign, text):
-                return file.name, framework
+        if framework := framework_of(file):
+            return file.name, framework
     return (files[0].name if files else "train.py"), "torchrun"
+
+
+def framework_of(file: pathlib.Path) -> str:
+    """The framework of a Python script by what it calls; "" if that is not known."""
+    try:
+        text = read_text(file)[:_MOST_READ]
+    except InputError:
+        return ""
+    return next((framework for framework, sign in _SIGNS if re.search(sign, text)), "")
 
 
 def _cluster(folder: pathlib.Path) -> str:

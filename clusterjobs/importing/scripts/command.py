@@ -13,13 +13,17 @@ import click
 from clusterjobs.clusters.source import is_path
 from clusterjobs.console import completed_by, print_json, problem_data, show_problems, styled
 from clusterjobs.errors import counted, one_problem
+from clusterjobs.importing.init import framework_of
+from clusterjobs.importing.scripts.points import import_script
 from clusterjobs.importing.scripts.proof import Proof, prove
-from clusterjobs.importing.scripts.spec import Imported, import_script
+from clusterjobs.importing.scripts.spec import Imported
 from clusterjobs.runs.clusters import refuse_other_files
 from clusterjobs.runs.write import write_text
 from clusterjobs.sites.folders import read_text, shown_name
 
 _MOST_FILES = 200
+_MOST_BYTES = 100_000  # of each
+_READ = ("*.sh", "*.sbatch", "*.slurm", "*.txt", "*.csv", "*.tsv")
 _EXAMPLES = """\b
 Examples:
   clusterjobs import train.sbatch > train.yaml
@@ -92,7 +96,20 @@ def _import(
     name = "job" if script == "-" else re.sub(r"[^\w.-]", "-", path.stem)
     named = _from_spec(cluster, target) if cluster else "CLUSTER"
     imported = import_script(text, _beside(folder, path), named, name)
+    imported = imported._replace(assumed=(*imported.assumed, *_better_framework(imported, folder)))
     return imported, prove(imported, folder, cluster, str(target or "the spec"))
+
+
+def _better_framework(imported: Imported, folder: pathlib.Path) -> Iterator[str]:
+    """The framework that the Python script uses, if the script is here."""
+    values = {one.key: one.value.strip('"') for one in imported.entries}
+    file = folder / values.get("workdir", "") / values.get("script", "")
+    known = framework_of(file) if file.suffix == ".py" else ""
+    if known not in ("", "torchrun", values.get("framework")):
+        yield (
+            f"framework: {values['framework']}; {values['script']} uses {known}, and with"
+            f" framework: {known} its arguments are checked, too"
+        )
 
 
 def _from_spec(cluster: str, target: pathlib.Path | None) -> str:
@@ -103,9 +120,13 @@ def _from_spec(cluster: str, target: pathlib.Path | None) -> str:
 
 
 def _beside(folder: pathlib.Path, script: pathlib.Path) -> dict[str, str]:
-    """Other shell scripts in the folder, which this one may call."""
-    found = sorted(folder.glob("*.sh"))[:_MOST_FILES]
-    return {one.name: read_text(one) for one in found if one.is_file() and one != script}
+    """Other shell scripts in the folder, and lists, which this one may call or read."""
+    files = [one for ending in _READ for one in sorted(folder.glob(ending))][:_MOST_FILES]
+    return {
+        one.name: read_text(one)
+        for one in files
+        if one.is_file() and one != script and one.stat().st_size <= _MOST_BYTES
+    }
 
 
 def _target(script: str, output: pathlib.Path | None, several: bool) -> pathlib.Path | None:
@@ -138,7 +159,8 @@ def _report(script: str, imported: Imported, proof: Proof, cluster: str | None) 
         yield styled("the spec does not render yet:", fg="red")
     elif proof.is_same:
         words, variables = counted(proof.words, "word"), counted(proof.variables, "variable")
-        yield styled(f"the same {words}, the same {variables}", fg="green")
+        points = f"{counted(len(imported.points), 'point')}: " if imported.points else ""
+        yield styled(f"{points}the same {words}, the same {variables}", fg="green")
     if proof.missing:
         numbers = sorted({line.number for line in proof.missing} - {0})
         if numbers:
@@ -154,6 +176,7 @@ def _data(script: str, imported: Imported, proof: Proof) -> dict[str, object]:
         "same": proof.is_same,
         "words": proof.words,
         "variables": proof.variables,
+        "points": max(1, len(imported.points)),
         "differences": list(proof.differences),
         "not_carried_over": [one._asdict() for one in proof.missing],
         "not_needed": dict(proof.derived),

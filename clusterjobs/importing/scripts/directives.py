@@ -30,12 +30,19 @@ def read_directives(text: str) -> list[Directive]:
 
 
 def _of_line(line: str, number: int) -> Iterator[Directive]:
-    known = known_options("sbatch")
     try:
         words = shlex.split(line, comments=True)
     except ValueError:
         words = line.split()
     while words:
+        yield from take_options(words, number)
+        del words[:1]
+
+
+def take_options(words: list[str], number: int) -> Iterator[Directive]:
+    """The options of sbatch at the start of a command line, which are removed from it."""
+    known = known_options("sbatch")
+    while words and words[0].startswith("-") and len(words[0]) > 1:
         word = words.pop(0)
         if word.startswith("--"):
             name, sign, value = word[2:].partition("=")
@@ -44,12 +51,10 @@ def _of_line(line: str, number: int) -> Iterator[Directive]:
             takes = known.takes_value.get(name, "required" if words else "none")
             if not sign and takes == "required" and words:
                 value = words.pop(0)
-        elif word.startswith("-") and len(word) > 1:
+        else:
             name, value = known.short.get(word[1], word[1]), word[2:].removeprefix("=")
             if not value and known.takes_value.get(name) == "required" and words:
                 value = words.pop(0)
-        else:
-            continue
         yield Directive(name, value, number)
 
 
@@ -62,6 +67,27 @@ def is_read(directive: Directive) -> bool:
     if directive.name in ("gpus-per-node", "gpus", "gpus-per-task"):
         return _count(directive.value) is not None
     return True
+
+
+_RANGE = re.compile(r"(\d{1,7})(?:-(\d{1,7})(?::([1-9]\d{0,6}))?)?", re.ASCII)
+
+_MOST_TASKS = 100_000  # more are no list that a spec could have
+
+
+def read_array(text: str) -> tuple[list[int], int | None]:
+    """The indexes of `--array=0-7:2,9%4`, and how many tasks run at a time. Empty if it is no such
+    list."""
+    listed, _, limit = text.partition("%")
+    indexes: list[int] = []
+    for part in listed.split(","):
+        found = _RANGE.fullmatch(part)
+        if not found:
+            return [], None
+        first, last = int(found[1]), int(found[2] or found[1])
+        if last - first > _MOST_TASKS:
+            return [], None
+        indexes += range(first, last + 1, int(found[3] or 1))
+    return sorted(set(indexes)), _number(limit)
 
 
 class Size(NamedTuple):

@@ -58,7 +58,7 @@ def prove(imported: Imported, folder: pathlib.Path, cluster: str | None, written
         not_needed = {**imported.derived, **derived}
         missing = tuple(imported.missing_without(left_out, derived))
         try:
-            plan = _plan(text, imported, folder, cluster)
+            plans = _plans(text, imported, folder, cluster)
         except InputError as error:
             refused = {
                 one.path: ": ".join(filter(None, (one.what, one.hint.partition(";")[0])))
@@ -74,8 +74,12 @@ def prove(imported: Imported, folder: pathlib.Path, cluster: str | None, written
                 return Proof(text, not_needed, problems, (), 0, 0, missing)
             left_out |= refused
         else:
-            differences, words, variables = _compared(imported, left_out, plan)
-            return Proof(text, not_needed, (), tuple(differences), words, variables, missing)
+            points = imported.points or (imported,)
+            done = [_compared(one, left_out, plan) for one, plan in zip(points, plans, strict=True)]
+            differences = tuple(dict.fromkeys(text for found, _, _ in done for text in found))
+            words = sum(one for _, one, _ in done)
+            variables = sum(one for _, _, one in done)
+            return Proof(text, not_needed, (), differences, words, variables, missing)
     raise AssertionError("each round leaves out at least one key")
 
 
@@ -85,29 +89,37 @@ def _is_derived(path: str, why: str) -> bool:
     return bool(by_the_job) and path not in ("env.LD_PRELOAD", "env.CUDA_VISIBLE_DEVICES")
 
 
-def _plan(text: str, imported: Imported, folder: pathlib.Path, cluster: str | None) -> Plan:
-    """The plan of the spec; without a cluster, beside a description of one that fits."""
+def _plans(text: str, imported: Imported, folder: pathlib.Path, cluster: str | None) -> list[Plan]:
+    """The plans of the spec's points; without a cluster, beside a description of one that fits."""
     with tempfile.TemporaryDirectory(dir=folder if cluster else None) as temporary:
         spec = pathlib.Path(temporary) / "imported.yaml"
         if cluster is None:
-            (spec.parent / "cluster.yaml").write_text(_description(imported, text), "utf-8")
+            (spec.parent / "cluster.yaml").write_text(_description(imported), "utf-8")
             text = re.sub(r"(?m)^cluster: .*$", "cluster: ./cluster.yaml", text)
         elif is_path(cluster):
             text = re.sub(
                 r"(?m)^cluster: .*$", f"cluster: {pathlib.Path(cluster).absolute()}", text
             )
         spec.write_text(text, "utf-8")
-        return load(spec).plan
+        return [one.plan for one in load(spec).points]
 
 
-def _description(imported: Imported, text: str) -> str:
+def _description(imported: Imported) -> str:
     """A cluster with the queue, nodes and GPUs that the script asks for."""
-    queue = re.search(r"(?m)^queue: (.*)$", text)
+    queues = {
+        one.value
+        for point in imported.points or (imported,)
+        for one in point.entries
+        if one.key == "queue"
+    }
     nodes, gpus = imported.size.nodes, imported.size.gpus_per_node
+    partitions = ", ".join(
+        f"{one}: {{nodes: {{node: {nodes}}}}}" for one in sorted(queues) or ["queue"]
+    )
     return (
         "kind: slurm\n"
         f"node_types: {{node: {{cpus: 256, gpus: {8 if gpus is None else gpus}}}}}\n"
-        f"partitions: {{{queue[1] if queue else 'queue'}: {{nodes: {{node: {nodes}}}}}}}\n"
+        f"partitions: {{{partitions}}}\n"
     )
 
 

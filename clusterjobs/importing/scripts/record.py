@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from clusterjobs.errors import one_problem
 from clusterjobs.extras import how_to_install
-from clusterjobs.importing.scripts.directives import size_of
+from clusterjobs.importing.scripts.directives import read_array, size_of
 from clusterjobs.importing.scripts.marks import Mark, Marks
 
 
@@ -35,6 +35,7 @@ _LINE = "CLUSTERJOBS_LINE"
 FIRST_NODE = Mark("MASTER_ADDR")
 _SUBMITTED_FROM = Mark("SLURM_SUBMIT_DIR")
 _USER = Mark("USER")
+OF_THE_SCRIPT = "an argument of the script"
 _PER_RANK = "it differs in each rank"
 # What the interpreter itself does: builtins of bash, and programs that only read and print text.
 _OF_BASH = names_in(
@@ -99,6 +100,17 @@ class Recorded(NamedTuple):
     undecided: tuple[int, ...] = ()
 
 
+class Given(NamedTuple):
+    """What a run of the script gets from outside.
+
+    `code`: bash that sets the arguments and variables of sbatch's command line. `array_index`:
+    "" if it is not known.
+    """
+
+    code: str = ""
+    array_index: str = ""
+
+
 class Recording:
     """Runs of one script, whose size is in its `options`.
 
@@ -114,7 +126,9 @@ class Recording:
         marks: Marks,
         folder: str = "",
         in_step: bool = False,
+        given: Given = Given(),  # noqa: B008 - it never changes
     ) -> None:
+        self._given = given.code
         self._size, self._marks, self._in_step = size_of(options), marks, in_step
         text = re.sub(r"\$\$(?!\w)", "$PPID", text)
         text = _USES.sub(lambda use: _CHANGES.sub(rf"{_CHANGING}\1", use[0]), text)
@@ -136,6 +150,8 @@ class Recording:
         self._environment = {**_of_slurm(text, options, marks), **_unset_names(self._text, marks)}
         if line_of_index_default(text, options):
             del self._environment["SLURM_ARRAY_TASK_ID"]
+        if given.array_index:
+            self._environment |= _of_task(given.array_index, options)
         if in_step and (self._size.tasks_per_node or 1) == 1:
             self._environment |= {
                 "SLURM_PROCID": marks.number(Mark("SLURM_NODEID")),
@@ -157,7 +173,7 @@ class Recording:
         number = found[1] or found[2]
         if not number:
             return found[0]
-        mark = Mark("", f"${number}: an argument of the script")
+        mark = Mark("", f"${number}: {OF_THE_SCRIPT}")
         if number == "0":
             return self._marks.text(mark)
         return f"${{{number}-{self._marks.text(mark)}}}"
@@ -246,10 +262,11 @@ class Recording:
             bash.mkdir(posixpath.dirname(path), recursive=True)
             bash.write_file(path, content)
             bash.chmod(path, 0o755)
-        trap = f"cd {shlex.quote(self._start)}; trap 'export {_LINE}=$LINENO' DEBUG\n"
+        start = f"cd {shlex.quote(self._start)}; {self._given}"
+        trap = f"{start}trap 'export {_LINE}=$LINENO' DEBUG\n"
         text = self._text
         if traces:
-            trap = f"PS4='+{_TRACE}$LINENO '; set -x\n"
+            trap = f"{self._given}PS4='+{_TRACE}$LINENO '; set -x\n"
             text = _CASE.sub(r"[[ \1 == case ]] || :; case \1 in", text)
             text = _ARITHMETIC.sub(_with_values, text)
         done = bash.execute_sync(trap + text)
@@ -320,8 +337,12 @@ class Recording:
         words = shlex.join([context.name, *context.argv])
         calculates = context.name in _CALCULATE
         given = "" if calculates else context.stdin
+        files = {one: self._files.get(posixpath.join(context.cwd, one), "") for one in context.argv}
+        files = {name: text for name, text in files.items() if text}
+        if given is None and files:
+            given = ""
         if given is not None:
-            done = _IN_A_THREAD.submit(_filtered, words, given).result()
+            done = _IN_A_THREAD.submit(_filtered, words, given, files).result()
             marks = self._marks.found_in(words if calculates else given)
             if words == "wc -l":
                 marks = [one for one in marks if not _LISTED.search(one.unknown)]
@@ -453,6 +474,17 @@ def _of_slurm(text: str, options: Mapping[str, str], marks: Marks) -> dict[str, 
     }
 
 
+def _of_task(index: str, options: Mapping[str, str]) -> dict[str, str]:
+    """The variables of one task of an array."""
+    indexes, _ = read_array(options["array"])
+    return {
+        "SLURM_ARRAY_TASK_ID": index,
+        "SLURM_ARRAY_TASK_COUNT": str(len(indexes)),
+        "SLURM_ARRAY_TASK_MIN": str(indexes[0]),
+        "SLURM_ARRAY_TASK_MAX": str(indexes[-1]),
+    }
+
+
 _OF_RANKS = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NODEID", "SLURM_TASK_PID")
 _OF_SLURM = "only the running job knows it"
 
@@ -460,8 +492,14 @@ _OF_SLURM = "only the running job knows it"
 _USED = re.compile(r"\$(?:\{[#!]?(\w+)(:?[-+=])?|([A-Za-z_]\w*))")
 _SET = re.compile(
     r"(?m)(?:^|[\s;(&|])(?:export\s+|local\s+|declare\s+(?:-\w+\s+)*|readonly\s+)?([A-Za-z_]\w*)\+?="
-    r"|\bfor\s+(\w+)|\bread\s+(?:-\w+\s+)*(\w+)|\b(?:mapfile|readarray)\s+(?:-\w+\s+)*(\w+)"
+    r"|\bfor\s+(\w+)|\bread\s+(?:-\w+\s+)*(\w+(?:[ \t]+\w+)*)"
+    r"|\b(?:mapfile|readarray)\s+(?:-\w+\s+)*(\w+)"
 )
+
+
+def _set_names(code: str) -> set[str]:
+    """The variables that the code sets."""
+    return {name for groups in _SET.findall(code) for name in " ".join(groups).split()}
 
 
 def _without_comments(text: str) -> str:
@@ -476,7 +514,7 @@ def extended_names(text: str, *, paths: bool) -> dict[str, int]:
     """
     code = _without_comments(text)
     assigned = _SET.findall(code)
-    others = {name for groups in assigned for name in groups[1:]}
+    others = {name for groups in assigned for name in " ".join(groups[1:]).split()}
     others |= {*re.findall(r"\$\{(\w+):?=", code)}
     found = {}
     for name in {groups[0] for groups in assigned} - others:
@@ -484,7 +522,7 @@ def extended_names(text: str, *, paths: bool) -> dict[str, int]:
             continue
         first = re.search(rf"(?<![\w$-]){name}(?:(\+=)(?!\()|=)(.*)", code)
         or_empty = rf"\$\{{{name}:?-\}}"
-        own = rf"\$(?:{name}\b|\{{{name}\}})|[^\"']{or_empty}|{or_empty} *[^\"'\s;#&|]"
+        own = rf"(?<!\\)\$(?:{name}\b|\{{{name}\}})|[^\"']{or_empty}|{or_empty} *[^\"'\s;#&|]"
         if first and (first[1] or re.search(own, first[2])):
             found[name] = code.count("\n", 0, first.start()) + 1
     return dict(sorted(found.items(), key=lambda one: one[1]))
@@ -503,7 +541,7 @@ def optional_names(text: str) -> list[tuple[str, int]]:
     code = _without_comments(text)
     marks = Marks()
     others = {*_of_slurm(text, {}, marks), *_BUILT_IN, *_unset_names(text, marks)}
-    others |= {name for names in _SET.findall(_HAS_OWN_DEFAULT.sub("", code)) for name in names}
+    others |= _set_names(_HAS_OWN_DEFAULT.sub("", code))
     found = {
         one[1]: code.count("\n", 0, one.start()) + 1
         for one in reversed([*_USED.finditer(code)])
@@ -529,7 +567,7 @@ _STARTS_A_PATH = re.compile(r"(?<![\w/.@%+})-])\$\{?(\w+)\}?/|\b(?:cd|pushd) +\"
 def _unset_names(text: str, marks: Marks) -> dict[str, str]:
     """A mark for each variable that the script uses without a default and never sets."""
     code = _without_comments(text)
-    known = {name for names in _SET.findall(code) for name in names if name}
+    known = _set_names(code)
     known |= {*re.findall(r"\$\{(\w+):?=", code)}  # sets it, too
     extended = extended_names(text, paths=True)
     known -= set(extended)
@@ -568,9 +606,13 @@ _BUILT_IN = frozenset(
 _IN_A_THREAD = ThreadPoolExecutor(1)  # bashkit runs no other bash in the thread of a stand-in
 
 
-def _filtered(words: str, given: str) -> Any:
-    bash = _bash()(cwd="/", timeout_seconds=_SECONDS)
-    bash.write_file("/input", given)
+def _filtered(words: str, given: str, files: Mapping[str, str]) -> Any:
+    """What a program prints that reads `given`, or these files by their names in `words`."""
+    bash = _bash()(cwd="/work", timeout_seconds=_SECONDS)
+    for name, text in {"/input": given, **files}.items():
+        path = posixpath.join("/work", name)
+        bash.mkdir(posixpath.dirname(path), recursive=True)
+        bash.write_file(path, text)
     return bash.execute_sync(f"{words} < /input")
 
 

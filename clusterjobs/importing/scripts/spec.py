@@ -8,7 +8,14 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from clusterjobs.importing.scripts.directives import Size, is_read, read_directives, size_of
+from clusterjobs.importing.scripts.directives import (
+    Directive,
+    Size,
+    is_read,
+    read_directives,
+    size_of,
+    take_options,
+)
 from clusterjobs.importing.scripts.launch import (
     Launch,
     launches,
@@ -19,7 +26,9 @@ from clusterjobs.importing.scripts.launch import (
 from clusterjobs.importing.scripts.marks import UNKNOWN, Mark, Marks
 from clusterjobs.importing.scripts.record import (
     FIRST_NODE,
+    OF_THE_SCRIPT,
     Call,
+    Given,
     Recorded,
     Recording,
     extended_names,
@@ -61,6 +70,7 @@ _PRINTS = names_in(
     "uname nvcc ldd clear getent dig date whoami id nproc free df uptime basename dirname realpath"
 )
 _ULIMIT = re.compile(r"ulimit (?:-[SH] )?-[SH]?([a-z]) (unlimited|[0-9]{1,12})")
+_PROGRAM = re.compile(r"(?:\S*/)?python[0-9.]* [^-\s]\S*")
 _SETS_UP = ("module", "ml", "conda", "mamba", "micromamba")
 
 
@@ -86,8 +96,10 @@ class Imported(NamedTuple):
     `variables` has marks, too. `unknown_variables`: those whose value is not known; nothing is
     missing if the job sets them itself. `second`: the same script, run with other marks.
     `missing`: what was not carried over. `derived`: directives that need no key, and why.
-    `assumed`: what the script does not say. `submitted`: the script that this one gives to sbatch,
-    instead of a launch of its own.
+    `assumed`: what the script does not say. `submitted`: the jobs that this script gives to sbatch,
+    instead of a launch of its own. `launches`: how often one line of it launches. `array`: the
+    indexes of `--array`. `has_array`: the spec has them, too. `points`: what each point of a sweep
+    was made from.
     """
 
     entries: tuple[Entry, ...]
@@ -101,7 +113,11 @@ class Imported(NamedTuple):
     script: str
     derived: Mapping[str, str] = {}
     second: Imported | None = None
-    submitted: str = ""
+    submitted: tuple[Job, ...] = ()
+    launches: int = 1
+    array: str = ""
+    has_array: bool = False
+    points: tuple[Imported, ...] = ()
 
     def missing_without(
         self, left_out: Mapping[str, str], derived: Mapping[str, str]
@@ -141,19 +157,52 @@ def _lines_of(entry: Entry, dropped: Mapping[str, str]) -> list[str]:
     return [f"{entry.key}:{' ' if first else ''}{first}{comment}", *kept]
 
 
-def import_script(text: str, files: Mapping[str, str], cluster: str, name: str) -> Imported:
-    """The spec of a script. `files`: other scripts beside it. Raises InputError as `record`.
+class Job(NamedTuple):
+    """A script as sbatch gets it. `files`: other scripts beside it, by name.
+
+    `origin`: the file of the script, if another script submits it. `given`: arguments, variables
+    and index. `options`: of sbatch's command line, which count more than those of the script.
+    `launch`: which of its launches is meant; None for the last.
+    """
+
+    text: str
+    files: Mapping[str, str]
+    cluster: str
+    name: str
+    origin: str = ""
+    given: Given = Given()
+    options: tuple[Directive, ...] = ()
+    launch: int | None = None
+
+
+def import_job(job: Job) -> Imported:
+    """The spec of a job. Raises InputError as `record`.
 
     The script runs twice, with other stand-ins: what differs in the two specs depends on values
     that only the running job knows.
     """
-    first = _Import(text, files, cluster, name, Marks()).all()
+    first = _Import(job, Marks()).all()
     if not first.words and first.submitted:
-        found = import_script(first.submitted, files, cluster, name)
-        missing = tuple(sorted({*first.missing, *found.missing}))
-        return found._replace(missing=missing, assumed=(*first.assumed, *found.assumed))
-    second = _Import(text, files, cluster, name, Marks(is_second=True)).all()
-    return _without_unknown(first, second, text)
+        return first
+    second = _Import(job, Marks(is_second=True)).all()
+    imported = _without_unknown(first, second, job.text)
+    return _of_file(job.origin, imported) if job.origin else imported
+
+
+def _of_file(origin: str, imported: Imported) -> Imported:
+    """The lines are those of another file than the script that is imported."""
+
+    def named(lines: Iterable[Line]) -> tuple[Line, ...]:
+        return tuple(Line(0, f"{one.what} in {origin}", one.why) for one in lines)
+
+    return imported._replace(
+        missing=named(imported.missing),
+        assumed=tuple(f"{origin}: {one}" for one in imported.assumed),
+        unknown_variables={
+            name: named(lines) for name, lines in imported.unknown_variables.items()
+        },
+        script="",
+    )
 
 
 def _without_unknown(first: Imported, second: Imported, text: str) -> Imported:
@@ -192,6 +241,10 @@ def _line_with(pattern: str, text: str) -> int:
     return next(found, 0)
 
 
+_IS_PARAMETER = (
+    "write it under parameters, for a value at submission, or under sweep, for several:"
+    " docs/spec.md"
+)
 _DEPENDS = "it depends on a value that only the running job knows"
 _UNKNOWN = f'"{{{{ env.{UNKNOWN} }}}}"'
 
@@ -199,13 +252,11 @@ _UNKNOWN = f'"{{{{ env.{UNKNOWN} }}}}"'
 class _Import:
     """One import; `_entries`, `_missing` and `_assumed` grow as it goes on."""
 
-    def __init__(
-        self, text: str, files: Mapping[str, str], cluster: str, name: str, marks: Marks
-    ) -> None:
-        self._text, self._files, self._cluster, self._name = text, files, cluster, name
-        self._marks = marks
+    def __init__(self, job: Job, marks: Marks) -> None:
+        self._job, self._text, self._files, self._marks = job, job.text, job.files, marks
         self._first_node = marks.text(FIRST_NODE)
-        self._directives = read_directives(text)
+        options = {one.name: one for one in (*read_directives(job.text), *job.options)}
+        self._directives = tuple(options.values())
         self._options = {one.name: one.value for one in self._directives}
         self._size = size_of(self._options)
         self._entries: list[Entry] = []
@@ -219,26 +270,32 @@ class _Import:
         recording = self._recording(self._text)
         recorded = recording.all()
         found = launches(recorded.calls)
-        if not found:
+        if not found and not self._submits(recorded):
             recorded = recording.again_without_exits()
             found = launches(recorded.calls)
         found = [one for one in found if not self._only_prints(one)]
-        found = [one for one in found if one.has_srun or one.launcher] or found
+        started = [one for one in found if one.has_srun or one.launcher]
+        is_job = started or (found and self._directives)
+        submitted = () if is_job else self._submitted(recorded)
+        found = [] if submitted else started or found
         self._assumed += recorded.notes
         self._assumed += [
             f"{name} is not in sbatch's environment: line {line} has its default"
             for name, line in optional_names(self._text)
+            if f"export {name}=" not in self._job.given.code
         ]
         self._assumed += [
             f"{name} is not in sbatch's environment: line {line} adds to it"
             for name, line in extended_names(self._text, paths=False).items()
         ]
-        if re.search(r"(?m)^[^#\n]*\$[@*]", self._text):
+        if re.search(r"(?m)^[^#\n]*\$[@*]", self._text) and "set --" not in self._job.given.code:
             self._assumed.append("sbatch gives the script no arguments")
-        launch = self._inner(found[-1]) if found else None
+        number = self._job.launch
+        chosen = found[-1:] if number is None else found[number : number + 1]
+        launch = self._inner(chosen[0]) if chosen else None
         if launch:
             self._node_number(launch)
-        for other in found[:-1]:
+        for other in found[:-1] if number is None else ():
             why = "another launch: one job has one; write a spec for each, with needs"
             self._missing.append(
                 Line(other.call.line, self._marks.shown(" ".join(other.call.words))[:80], why)
@@ -246,10 +303,11 @@ class _Import:
         self._conditions(recording, recorded)
         self._head(launch)
         if launch is None:
-            submitted = self._submitted(recorded)
             if not submitted:
                 why = "no program that starts ranks was called"
                 self._missing.append(Line(0, "the launch", why))
+            else:
+                self._before_submission(recorded)
             return self._result((), {})._replace(submitted=submitted)
         self._program(launch)
         if launch.has_srun:
@@ -260,7 +318,12 @@ class _Import:
         self._unread_lines()
         self._steps(recorded, launch, [one.call for one in found])
         self._further_options()
-        return self._result(self._words or tuple(program_words(launch)), variables)
+        is_loop = len({one.call.line for one in found}) == 1 and found[0].call.line > 0
+        return self._result(self._words or tuple(program_words(launch)), variables)._replace(
+            launches=len(found) if is_loop else 1,
+            array=self._options.get("array", ""),
+            has_array=Entry("framework", "command") in self._entries,
+        )
 
     def _result(self, words: tuple[str, ...], variables: Mapping[str, str]) -> Imported:
         return Imported(
@@ -276,23 +339,54 @@ class _Import:
             self._derived,
         )
 
-    def _submitted(self, recorded: Recorded) -> str:
-        """The text that the script gives to sbatch: `sbatch -N 2 <<EOF`. Its lines keep their
-        numbers. "" if there are none, or several."""
-        found = [one for one in recorded.calls if one.program == "sbatch" and one.stdin]
-        if len(found) != 1:
-            return ""
-        call = found[0]
-        self._assumed.append(f"the job is the script that line {call.line} gives to sbatch")
+    @staticmethod
+    def _submits(recorded: Recorded) -> list[Call]:
+        return [one for one in recorded.calls if posixpath.basename(one.program) == "sbatch"]
+
+    def _submitted(self, recorded: Recorded) -> tuple[Job, ...]:
+        """The jobs that the script submits: `sbatch -N 2 <<EOF`, `sbatch train.sh 1e-4`."""
+        found = [self._job_of(one) for one in self._submits(recorded)]
+        return tuple(one for one in found if one) if all(found) else ()
+
+    def _job_of(self, call: Call) -> Job | None:
+        """The job of a call of sbatch; None if its script is not here."""
+        words, known = [*call.arguments], self._marks.with_variables
+        options = {one.name: one._replace(value=known(one.value)) for one in take_options(words, 0)}
+        name, origin = posixpath.basename(words[0]) if words else "", ""
+        if wrapped := options.pop("wrap", None):
+            text = f"#!/bin/sh\n{wrapped.value}\n"
+        elif call.stdin:  # its lines keep their numbers
+            text = "\n" * call.line + known(call.stdin)
+        elif name in self._files:
+            text, origin = self._files[name], name
+        else:
+            return None
+        variables = dict(call.environment)
+        exported = options["export"].value.split(",") if "export" in options else ["NONE"]
+        if "NONE" not in exported:
+            del options["export"]
+            variables |= dict(one.split("=", 1) for one in exported if "=" in one)
+        code = "".join(f"export {one}={self._in_bash(value)}; " for one, value in variables.items())
+        if words[1:]:
+            code += f"set -- {' '.join(map(self._in_bash, words[1:]))}; "
+        files = {one: text for one, text in self._files.items() if one != origin}
+        return Job(
+            text,
+            files,
+            self._job.cluster,
+            self._job.name,
+            origin,
+            Given(code),
+            tuple(options.values()),
+        )
+
+    def _before_submission(self, recorded: Recorded) -> None:
+        for line in sorted({one.line for one in self._submits(recorded)}):
+            self._assumed.append(f"the job is the script that line {line} gives to sbatch")
         why = "the script does it before it submits the job"
         for other in recorded.calls:
             if other.program not in ("sbatch", "mkdir", *_PRINTS, *recorded.in_substitutions):
                 self._missing.append(Line(other.line, " ".join(other.words)[:80], why))
-        for name in call.environment:
-            self._missing.append(Line(_line_with(rf"\b{name}=", self._text), f"export {name}", why))
-        options = f"#SBATCH {shlex.join(call.arguments)}" if call.arguments else ""
-        before = "\n" * (call.line - 1) + f"{options}\n"
-        return before + self._marks.with_variables(call.stdin)
 
     def _add(self, key: str, value: str, comment: str = "") -> None:
         self._entries.append(Entry(key, value, comment))
@@ -367,8 +461,9 @@ class _Import:
     ) -> Recording:
         """A run of the script, or of the `code` that a step with these options runs."""
         options = self._options if srun is None else {**self._options, **srun}
+        given = self._job.given if srun is None else Given(array_index=self._job.given.array_index)
         in_step = srun is not None
-        return Recording(code, self._files, options, self._marks, folder, in_step=in_step)
+        return Recording(code, self._files, options, self._marks, folder, in_step, given)
 
     def _only_prints(self, launch: Launch) -> bool:
         """Whether it is code that only shows what is there: `bash -c 'hostname; nvidia-smi'`."""
@@ -496,7 +591,11 @@ class _Import:
         self._add("framework", "command")
         if launcher and launcher != "srun":
             self._add("launcher", launcher)
-        self._add("command", self._list(words))
+        program = 2 if _PROGRAM.fullmatch(" ".join(words[:2])) else len(words)
+        if _pairs(words[program:]) is None or any(self._first_node in word for word in words):
+            program = len(words)
+        self._add("command", self._list(words[:program]))
+        self._arguments(words[program:])
 
     def _arguments(self, words: Sequence[str]) -> None:
         if not words:
@@ -538,7 +637,11 @@ class _Import:
         """The values in a text that are not known; they are missing."""
         why = "it is known only when the job runs"
         found = [
-            Line(mark.line or self._line_of(mark.unknown), mark.unknown, why)
+            Line(
+                mark.line or self._line_of(mark.unknown),
+                mark.unknown,
+                _IS_PARAMETER if mark.unknown.endswith(OF_THE_SCRIPT) else why,
+            )
             for mark in self._marks.found_in(text)
             if mark.unknown
         ]
@@ -563,8 +666,8 @@ class _Import:
     # ------------------------------------------------------------------ the rest
 
     def _head(self, launch: Launch | None) -> None:
-        self._add("name", scalar(self._options.get("job-name") or self._name))
-        self._add("cluster", scalar(self._cluster))
+        self._add("name", scalar(self._options.get("job-name") or self._job.name))
+        self._add("cluster", scalar(self._job.cluster))
         if queue := self._options.get("partition"):
             first, *others = queue.split(",")
             self._add("queue", scalar(first))
@@ -604,9 +707,12 @@ class _Import:
         return found
 
     def _software(self, recorded: Recorded, launch: Launch) -> None:
+        calls = recorded.calls
+        if self._job.launch is not None:
+            calls = calls[: calls.index(launch.call)]
         modules = [
             item
-            for call in recorded.calls
+            for call in calls
             if call.program in ("module", "ml") and call.line <= (launch.call.line or 10**9)
             for item in _modules(call.arguments)
         ]
@@ -626,7 +732,7 @@ class _Import:
             )
         activated = [
             call.arguments[1]
-            for call in recorded.calls
+            for call in calls
             if posixpath.basename(call.program) in _SETS_UP[2:]
             and call.arguments[:1] == ("activate",)
             and len(call.arguments) > 1
@@ -653,15 +759,35 @@ class _Import:
 
     def _steps(self, recorded: Recorded, launch: Launch, ranks: Sequence[Call]) -> None:
         """Other programs are steps before and after the ranks, on the first node."""
-        position = recorded.calls.index(launch.call)
-        for key, calls in (
-            ("before", recorded.calls[:position]),
-            ("after", recorded.calls[position + 1 :]),
-        ):
+        before, after = self._around(recorded.calls, launch, ranks)
+        for key, calls in (("before", before), ("after", after)):
             others = [one for one in calls if one not in ranks]
             steps = [self._step(one) for one in others if self._is_step(one, recorded)]
             if steps:
                 self._add(key, "\n" + "\n".join(f"  - {one}" for one in steps))
+
+    def _around(
+        self, calls: Sequence[Call], launch: Launch, ranks: Sequence[Call]
+    ) -> tuple[Sequence[Call], Sequence[Call]]:
+        """What runs before and after a launch; of one in a loop, what belongs to this one."""
+        at, number = [calls.index(one) for one in ranks], self._job.launch
+        if number is None:
+            position = calls.index(launch.call)
+            return calls[:position], calls[position + 1 :]
+        line = launch.call.line
+        turns = [calls[start:end] for start, end in zip([0, *at], [*at, len(calls)], strict=True)]
+        latest: dict[int, list[Call]] = {}
+        for turn in turns[: number + 1]:
+            for one in turn:
+                latest[one.line] = [other for other in turn if other.line == one.line]
+        is_first = {one.line for one in turns[0]}
+        before = [one for n, found in latest.items() if n < line or n in is_first for one in found]
+        always = set.intersection(*({one.line for one in turn} for turn in turns[1:]))
+        for one in (one for turn in turns[1:] for one in turn):
+            if one.line > line and one.line not in always and one not in ranks:
+                what, why = " ".join(one.words)[:80], "it runs after several of the launches"
+                self._missing.append(Line(one.line, self._marks.shown(what), why))
+        return before, [one for one in turns[number + 1] if one.line > line and one.line in always]
 
     def _is_step(self, call: Call, recorded: Recorded) -> bool:
         name = posixpath.basename(call.program)
@@ -707,16 +833,19 @@ class _Import:
         if line := line_of_index_default(self._text, self._options):
             what, why = "SLURM_ARRAY_TASK_ID", "sbatch --array sets it: write a sweep"
             self._missing.append(Line(line, what, why))
+        is_command = Entry("framework", "command") in self._entries
         for one in self._directives:
             key = {"cpus-per-task": "cpus_per_task", "output": "logs"}.get(one.name)
             if not is_read(one):
                 what, why = f"--{one.name}={one.value}", "no value of this option"
                 self._missing.append(Line(one.line, what, why))
-            elif one.name == "array":
+            elif one.name == "array" and not (is_command or self._job.given.array_index):
                 self._missing.append(Line(one.line, "--array", "write a sweep: docs/sweeps.md"))
             elif one.name in _DERIVED_DIRECTIVES and key not in self._keys():
                 self._derived[f"line {one.line}: --{one.name}"] = _DERIVED_DIRECTIVES[one.name]
         known = {*_KEYS_OF_DIRECTIVES, *_DERIVED_DIRECTIVES}
+        if is_command and not self._job.given.array_index:
+            known.remove("array")  # an array of a command has no points
         kept = [one for one in self._directives if one.name not in known]
         if kept:
             lines = [f"  {one.name}: {_value(one.value) if one.value else 'true'}" for one in kept]

@@ -501,10 +501,9 @@ def test_a_script_that_gives_another_to_sbatch_is_imported_as_that_one(
     spec = yaml.safe_load(found["spec"])
     assert (spec["name"], spec["nodes"], spec["gpus_per_node"]) == ("gpt", 4, 8)
     assert spec["args"] == {"model": "gpt", "id": "{{ job.id }}"}
-    assert [(one["number"], one["what"]) for one in found["not_carried_over"]] == [
-        (4, "export RUN"),
-        (5, "rsync -a code /fsx"),
-    ]
+    assert spec["env"] == {"RUN": 7}
+    (lost,) = found["not_carried_over"]
+    assert (lost["number"], lost["what"]) == (5, "rsync -a code /fsx")
     assert "MODEL is not in sbatch's environment: line 2 has its default" in found["assumed"]
     assert "the job is the script that line 6 gives to sbatch" in found["assumed"]
     assert found["same"]
@@ -781,3 +780,151 @@ def test_a_further_launch_is_shown_with_the_scripts_variables(
     launch = "srun python main.py --data $SCRATCH/imagenet --seed"
     found = _import(tmp_path, capsys, f"{HEAD}{launch} 1\n{launch} 2\n")
     assert found["not_carried_over"][0]["what"] == f"{launch} 1"
+
+
+ONE = "#!/bin/bash\n#SBATCH --nodes=2 --gpus-per-node=8\n"
+ARRAY = ONE.replace("nodes=2", "nodes=2 --array=0-3%2")
+_TRAIN = "srun torchrun train.py"
+# The key `sweep`, and `args` of the first point.
+SWEEPS = {
+    "an array of values": (
+        f"{ARRAY}LRS=(1 2 3 4)\nLR=${{LRS[$SLURM_ARRAY_TASK_ID]}}\n"
+        f"{_TRAIN} --lr $LR --out x/lr-$LR\n",
+        {"grid": {"args.lr": [1, 2, 3, 4]}, "max_running": 2},
+        {"lr": 1, "out": "x/lr-{{ args.lr }}"},
+    ),
+    "two values of an index": (
+        f"{ARRAY}I=$SLURM_ARRAY_TASK_ID\n{_TRAIN} --a $((I % 2)) --b $((I / 2 + 5))\n",
+        {"grid": {"args.b": [5, 6], "args.a": [0, 1]}, "max_running": 2},
+        {"a": 0, "b": 5},
+    ),
+    "a line of a file for each task": (
+        f'{ARRAY}read LR SEED < <(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" points.txt)\n'
+        f"{_TRAIN} --lr $LR --seed $SEED\n",
+        {"zip": {"args.lr": [1, 2, 3, 4], "args.seed": [7, 7, 8, 9]}, "max_running": 2},
+        {"lr": 1, "seed": 7},
+    ),
+    "arguments that only some tasks have": (
+        f"{ARRAY}[ $SLURM_ARRAY_TASK_ID = 2 ] && A=--fast\n{_TRAIN} --i $SLURM_ARRAY_TASK_ID $A\n",
+        {
+            "grid": {"args": [{"i": 0}, {"i": 1}, {"i": 2, "fast": True}, {"i": 3}]},
+            "max_running": 2,
+        },
+        None,
+    ),
+    "loops over values": (
+        f"{ONE}for s in 1 2; do for lr in 3e-4 1e-4; do\nmkdir -p out/$s-$lr\n"
+        f"{_TRAIN} --seed $s --lr $lr\ndone; done\n",
+        {"grid": {"args.seed": [1, 2], "args.lr": [3e-4, 1e-4]}},
+        {"seed": 1, "lr": 3e-4},
+    ),
+    "jobs with arguments, variables and options": (
+        "#!/bin/bash\nfor m in a b; do for n in 1 4; do\n"
+        "SEED=3 sbatch -N $n -J $m-$n -o logs/$m/%j --export=ALL,LR=5 one.sh $m\ndone; done\n",
+        {"grid": {"args.model": ["a", "b"], "nodes": [1, 4]}},
+        {"model": "a", "seed": 3, "lr": 5},
+    ),
+    "jobs of texts": (
+        "#!/bin/bash\nfor m in a b; do\nsbatch <<EOF\n"
+        f"{ONE.replace('nodes=2', 'nodes=2 -J $m')}{_TRAIN} --model $m\nEOF\ndone\n",
+        {"grid": {"args.model": ["a", "b"]}},
+        {"model": "a"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_launches_that_differ_in_values_are_a_sweep(
+    name: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script, sweep, arguments = SWEEPS[name]
+    (tmp_path / "points.txt").write_text("1 7\n2 7\n3 8\n4 9\n")
+    one = f"{ONE}{_TRAIN} --model $1 --seed $SEED --lr $LR\n"
+    found = _import(tmp_path, capsys, script, one=one)
+    spec = yaml.load(found["spec"], yaml.CSafeLoader)
+    assert found["same"], (found["differences"], found["problems"], found["spec"])
+    assert not found["not_carried_over"]
+    assert _numbers(spec["sweep"]) == sweep
+    assert _numbers(spec.get("args")) == arguments
+    assert found["points"] >= 2
+    assert spec["name"] == "job"
+
+
+def _numbers(value: Any) -> Any:
+    """PyYAML reads 3e-4 as text."""
+    if isinstance(value, dict):
+        return {key: _numbers(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_numbers(one) for one in value]
+    return float(value) if isinstance(value, str) and "e-" in value else value
+
+
+# What is not carried over, and why there is no sweep.
+_NO_SWEEPS = {
+    f"{ARRAY}{_TRAIN}\n": "all launch the same words",
+    f"{ARRAY}{_TRAIN} --a.b $SLURM_ARRAY_TASK_ID\n": "no path names args.a.b",
+    f"{ARRAY.replace('0-3', '0-200')}{_TRAIN} --i $SLURM_ARRAY_TASK_ID\n": "more than 100",
+    f"{ONE}for i in 0 1; do\nCUDA_VISIBLE_DEVICES=$i python train.py --i $i &\ndone\n": "per_node",
+    f"{ONE}for i in 0 1; do\n[ $i = 1 ] && module load a\n{_TRAIN} --i $i\ndone\n": "only some",
+    "#!/bin/bash\nfor i in 1 1; do sbatch one.sh; done\n": "all launch the same words",
+}
+
+
+@pytest.mark.parametrize("script", _NO_SWEEPS)
+def test_launches_that_are_no_points_of_a_sweep_are_no_success(
+    script: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = _import(tmp_path, capsys, script, one=f"{ONE}{_TRAIN}\n")
+    assert "sweep:" not in found["spec"]
+    reasons = [one["why"] for one in found["not_carried_over"] if "no sweep" in one["why"]]
+    assert len(reasons) == 1
+    assert _NO_SWEEPS[script] in reasons[0]
+
+
+def test_a_long_array_of_a_command_stays_one(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = "#SBATCH --array=0-199%10\npython tokenize.py --shard $SLURM_ARRAY_TASK_ID\n"
+    found = _import(tmp_path, capsys, f"#!/bin/bash\n{body}")
+    spec = yaml.safe_load(found["spec"])
+    assert spec["sbatch"] == {"array": "0-199%10"}
+    assert spec["args"] == {"shard": "{{ job.array_index }}"}
+    assert found["same"]
+    assert not found["not_carried_over"]
+
+
+def test_scripts_that_submit_each_other_end(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = _import(tmp_path, capsys, "sbatch a.sh\n", a="sbatch b.sh\n", b="sbatch a.sh\n")
+    assert not found["same"]
+
+
+def test_what_a_loop_does_after_some_of_its_launches_is_named(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = (
+        f"for i in 1 2; do\nrsync a b-$i\n{_TRAIN} --i $i\npython show.py $i\ndone\npython all.py\n"
+    )
+    found = _import(tmp_path, capsys, f"{ONE}module load a\n{body}")
+    spec = yaml.safe_load(found["spec"])
+    assert spec["before"] == [{"command": ["rsync", "a", "b-{{ args.i }}"]}]
+    assert spec["after"] == [{"command": ["python", "show.py", "{{ args.i }}"]}]
+    assert [one["what"] for one in found["not_carried_over"]] == ["python all.py"]
+    assert spec["software"] == {"modules": ["a"]}
+
+
+def test_an_argument_of_the_script_is_named_with_the_key_for_it(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (lost,) = _import(tmp_path, capsys, f"{ONE}{_TRAIN} --lr $1\n")["not_carried_over"]
+    assert lost["what"].startswith("$1: ")
+    assert "write it under parameters" in lost["why"]
+
+
+def test_the_framework_of_the_python_script_is_named(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "train.py").write_text("from transformers import Trainer\nTrainer(None)\n")
+    assumed = _import(tmp_path, capsys, f"{ONE}{_TRAIN}\n")["assumed"]
+    assert any("framework: huggingface" in one for one in assumed)
