@@ -108,6 +108,19 @@ Fault = Callable[[Running], None]
 
 
 @dataclass(frozen=True)
+class AtStep:
+    """A fault behind a step: the training waits for it, however slow this machine is."""
+
+    step: int
+    fault: Fault
+
+    def __call__(self, job: Running) -> None:
+        job.reach_step(self.step)
+        self.fault(job)
+        (job.folder / "go").touch()
+
+
+@dataclass(frozen=True)
 class Case:
     """One fault at one moment. `reasons` are those of the attempts, in order."""
 
@@ -132,7 +145,9 @@ class Case:
 
     def spec(self, cluster: pathlib.Path) -> dict[str, Any]:
         folder = f"/fsx/faults/{self.name}"
-        options = ("--save-every", str(SAVE_EVERY), *self.options)
+        options = ["--save-every", str(SAVE_EVERY), *self.options]
+        if isinstance(self.inject, AtStep):
+            options += ["--hold-at", str(self.inject.step + 1)]
         return {
             "name": self.name,
             "cluster": str(cluster),
@@ -146,14 +161,6 @@ class Case:
             "restarts": {"time_limit": 5, "failure": 3, "node_failure": 2, "grace_seconds": 5},
             **self.keys,
         }
-
-
-def at_step(step: int, then: Fault) -> Fault:
-    def inject(job: Running) -> None:
-        job.reach_step(step)
-        then(job)
-
-    return inject
 
 
 def while_saving(then: Fault) -> Fault:
@@ -176,14 +183,12 @@ def nothing(job: Running) -> None:
 
 def fill_disk(job: Running) -> None:
     """A file system of 16 KiB in place of the checkpoints' folder, on the node that saves."""
-    job.reach_step(SAVE_EVERY + 3)
     node, folder = job.nodes()[0], f"/fsx/faults/{job.folder.name}/checkpoints"
     put_back = 'cp -r "$1".full/{step-*,latest} "$1"'
     copied = job.lab.node_run(node, ["cp", "-r", folder, f"{folder}.full"])
     mount_tmpfs(job.lab, node, folder, "size=16k,mode=755")
     back = job.lab.node_run(node, ["bash", "-c", put_back, "put_back", folder])
     assert copied.returncode == back.returncode == 0, copied.stderr + back.stderr
-    (job.folder / "go").touch()
 
 
 def kill_rank(rank: int) -> Fault:
@@ -226,26 +231,26 @@ SAVING = "while saving"
 
 # fault, moment, what is done, the attempts' reasons, the exit codes, the program's options
 _ROWS: tuple[tuple[str, str, Fault, tuple[str, ...], tuple[int, ...], tuple[str, ...]], ...] = (
-    ("rank killed", "before a checkpoint", at_step(3, kill_rank(0)), (FAILED, DONE), (0,), ()),
-    ("rank killed", AT_15, at_step(15, kill_rank(3)), (FAILED, DONE), (0,), ()),
+    ("rank killed", "before a checkpoint", AtStep(3, kill_rank(0)), (FAILED, DONE), (0,), ()),
+    ("rank killed", AT_15, AtStep(15, kill_rank(3)), (FAILED, DONE), (0,), ()),
     ("rank killed", SAVING, while_saving(kill_rank(1)), (FAILED, DONE), (0,), SLOW_SAVE),
-    ("power cut", "first node", at_step(15, cut("power", 0)), (LOST, DONE), (0,), ()),
-    ("power cut", "second node", at_step(25, cut("power", 1)), (LOST, DONE), (0,), ()),
+    ("power cut", "first node", AtStep(15, cut("power", 0)), (LOST, DONE), (0,), ()),
+    ("power cut", "second node", AtStep(25, cut("power", 1)), (LOST, DONE), (0,), ()),
     ("power cut", SAVING, while_saving(cut("power", 0)), (LOST, DONE), (0,), SLOW_SAVE),
-    ("network cut", "first node", at_step(15, cut("network", 0)), (LOST, DONE), (0,), VERY_SLOW),
-    ("network cut", "second node", at_step(15, cut("network", 1)), (LOST, DONE), (0,), VERY_SLOW),
-    ("slurmd killed", AT_15, at_step(15, cut("slurmd", 1)), (LOST, DONE), (0,), VERY_SLOW),
-    ("scancel", AT_15, at_step(15, cancel), ("cancelled",), (143,), ()),
+    ("network cut", "first node", AtStep(15, cut("network", 0)), (LOST, DONE), (0,), VERY_SLOW),
+    ("network cut", "second node", AtStep(15, cut("network", 1)), (LOST, DONE), (0,), VERY_SLOW),
+    ("slurmd killed", AT_15, AtStep(15, cut("slurmd", 1)), (LOST, DONE), (0,), VERY_SLOW),
+    ("scancel", AT_15, AtStep(15, cancel), ("cancelled",), (143,), ()),
     ("scancel", SAVING, while_saving(cancel), ("cancelled",), (143,), SLOW_SAVE),
-    ("time limit", AT_15, at_step(15, say_the_limit_is_near), (LIMIT, DONE), (0,), ()),
+    ("time limit", AT_15, AtStep(15, say_the_limit_is_near), (LIMIT, DONE), (0,), ()),
     ("time limit", SAVING, while_saving(say_the_limit_is_near), (LIMIT, DONE), (0,), SLOW_SAVE),
     (
-        *("time limit", "ranks that ignore it", at_step(15, say_the_limit_is_near)),
+        *("time limit", "ranks that ignore it", AtStep(15, say_the_limit_is_near)),
         *((LIMIT, DONE), (0,), ("--deaf", "--seconds", "0.3")),
     ),
     ("error at step 15", "each time", nothing, (FAILED,) * 3, (7, 143), ("--fail-at", "15")),
-    ("disk full", SAVING, fill_disk, (FAILED,) * 3, (1, 143), ("--hold-at", "15")),
-    ("script killed", AT_15, at_step(15, kill_script), (), (137,), ()),
+    ("disk full", SAVING, AtStep(14, fill_disk), (FAILED,) * 3, (1, 143), ()),
+    ("script killed", AT_15, AtStep(15, kill_script), (), (137,), ()),
 )
 LIMITED = tuple(
     Case(
@@ -267,24 +272,24 @@ def kill_step_daemons(job: Running) -> None:
 
 GONE = (
     Case(
-        *("slurmstepd killed", AT_15, at_step(15, lambda job: job.kill_step_daemon(1))),
+        *("slurmstepd killed", AT_15, AtStep(15, lambda job: job.kill_step_daemon(1))),
         *((LOST, DONE), (0,), SLOW),
         watchdog=_SOON,
     ),
     Case(
-        *("slurmstepd killed", "before the first count", at_step(1, kill_step_daemons)),
+        *("slurmstepd killed", "before the first count", AtStep(1, kill_step_daemons)),
         *((LOST, DONE), (0,), SLOW),
     ),
     Case(
-        *("network cut", "as the ranks end", at_step(54, cut_at_the_end)),
-        *((LOST, DONE), (0,), ("--hold-at", "55", *SLOW)),
+        *("network cut", "as the ranks end", AtStep(54, cut_at_the_end)),
+        *((LOST, DONE), (0,), SLOW),
         watchdog=_SOON,
         survived_by=(26, 5),
     ),
 )
 STALLS = (
     Case(
-        *("rank stopped", AT_15, at_step(15, lambda job: job.signal_rank(0, "STOP"))),
+        *("rank stopped", AT_15, AtStep(15, lambda job: job.signal_rank(0, "STOP"))),
         *((STALLED, DONE), (0,), (), _STALL),
         watchdog=_SOON,
     ),

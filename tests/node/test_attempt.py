@@ -310,6 +310,14 @@ def test_lost_attempts_count_also_if_this_one_ends_before_begin(job: Job) -> Non
     assert job.said == "no restart: restarts.node_failure allows 2"
 
 
+def test_an_attempt_behind_which_slurm_has_started_another_one_records_nothing(job: Job) -> None:
+    """The script of a lost node may live on there, and end later than the next attempt begins."""
+    assert [job.begin(1), job.begin(2)] == ["start", "start"]
+    assert (job.end(1, "failure"), job.reasons()) == ("stop", ["node_failure"])
+    assert "a later attempt" in job.said
+    assert (job.end(2, "failure"), job.reasons()) == ("restart", ["node_failure", "failure"])
+
+
 def test_damaged_lines_are_no_records() -> None:
     lines = ['{"attempt": 2, "rea', "[]", '{"attempt": "2"}', "\0", '{"attempt": 1}']
     assert program.read_records("\n".join(lines)) == [{"attempt": 1, "reason": ""}]

@@ -138,6 +138,9 @@ class Job:
     def end(self) -> str:
         """Record how the attempt ended; `restart` if its reason has budget left."""
         options = self.options
+        if max(read_started(self._path("started")), default=0) > self.attempt:
+            say("Slurm has started a later attempt: this one is not recorded, and requeues nothing")
+            return "stop"
         has_lost = self._settle()
         self._append(
             *(self.attempt, options.reason, options.exit_code),

@@ -341,6 +341,7 @@ finish() {
     timeout 10 tail --pid="$child" -f /dev/null
   fi
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
+  trap 'requeue() { return 1; }' TERM # record and exit code are those of this reason: a later SIGTERM only prevents the requeue
   case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac # 0 is for completed alone
   record_and_decide
   (run_always)
