@@ -195,6 +195,8 @@ _OF_THE_JOB = (
 )
 _OF_TYPES = {"fsdp_config": "FSDP", "deepspeed_config": "DEEPSPEED"}
 _SHARED = (*_OF_TYPES.values(), "MEGATRON_LM")
+# The name before Accelerate 0.26; later ones ignore it without a word.
+_OLD_PREFETCH = "fsdp_backward_prefetch_policy"
 
 
 def distributed_type(own: Mapping[str, Any]) -> str:
@@ -227,6 +229,8 @@ def own_launch_config(
         diagnostics.problem((key,), what, "keep accelerate_config, or fsdp, zero and ds_config")
     _compare_with_the_job(task, own, diagnostics)
     kept = {name: value for name, value in own.items() if name not in _OF_THE_JOB}
+    if _OLD_PREFETCH in (fsdp := section_of(own, "fsdp_config")):  # each Accelerate reads its own
+        kept["fsdp_config"] = {"fsdp_backward_prefetch": fsdp[_OLD_PREFETCH], **fsdp}
     if not divides(own):
         return kept
     kept["distributed_type"] = distributed_type(own)

@@ -2027,7 +2027,7 @@
 #SBATCH --open-mode=append
 #SBATCH --no-requeue
 
-{"name": "sft", "spec": {"file": "spec.yaml", "sha256": "2cbe7b621cb69b3a697e010bbd444de97b0b9590d8273695252cbbaa5046a69b", "set": []}, "clusterjobs": "0.1.0", "cluster": "p5-h100", "framework": "huggingface", "launcher": "accelerate", "content": "1522050a6a7ff10a", "derived": {"queue": "train", "instance_type": "p5.48xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 192, "data_parallel": 16, "batch.accumulation": 2, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "sft", "spec": {"file": "spec.yaml", "sha256": "2cbe7b621cb69b3a697e010bbd444de97b0b9590d8273695252cbbaa5046a69b", "set": []}, "clusterjobs": "0.1.0", "cluster": "p5-h100", "framework": "huggingface", "launcher": "accelerate", "content": "fe07fe63b5945038", "derived": {"queue": "train", "instance_type": "p5.48xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 192, "data_parallel": 16, "batch.accumulation": 2, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 
 # ======== accelerate-own-launch-config-zero
 # loop: 2 nodes x 8 GPUs (p4d.24xlarge), accelerate started by its own launcher

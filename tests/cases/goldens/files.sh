@@ -340,8 +340,9 @@ END
   "debug": false,
   "downcast_bf16": "no",
   "fsdp_config": {
-    "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
     "fsdp_backward_prefetch": "BACKWARD_PRE",
+    "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
+    "fsdp_backward_prefetch_policy": "BACKWARD_PRE",
     "fsdp_offload_params": true,
     "fsdp_sharding_strategy": "FULL_SHARD",
     "fsdp_state_dict_type": "SHARDED_STATE_DICT",
