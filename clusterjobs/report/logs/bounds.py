@@ -10,7 +10,7 @@ import functools
 import math
 import operator
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from clusterjobs.report.logs.records import Odd, Quantity, Window
@@ -92,6 +92,19 @@ class Bounds:
                 return self._without_odd(window, line)
             self._time = values["time"]
         return window
+
+    def are_inside(self, columns: Mapping[str, Sequence[float]]) -> bool:
+        """Whether `checked` leaves all windows of these columns as they are."""
+        for name, bound in BOUNDS.items():
+            if (column := columns.get(name)) is None:
+                continue
+            least = _LEAST if name in _DIVIDED else bound.least
+            if not (
+                math.isfinite(sum(column)) and least <= min(column) and max(column) <= bound.most
+            ):
+                return False
+        times = columns.get("time", ())
+        return all(map(operator.le, [self._time - _DAY, *times], times))
 
     def name(self, what: str, text: str, line: int) -> None:
         """Count a value outside its bounds; the first lines of each quantity are named."""

@@ -1,22 +1,25 @@
 """Finds the lines of a log that may say something, fast, and cleans them.
 
-A block of bytes is searched for literals, and only lines that have one are decoded.
+Lines that differ in their numbers alone have one form. Forms without the literals that are looked
+for are left out at once, and only lines that are read alone are decoded.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from clusterjobs.report.logs.records import Quantity, SlowRank, Window
 
-_NEWLINE = re.compile(rb"\n")
 LONGEST = 1 << 20  # bytes of a line: of a longer one the rest is dropped
 _LONGEST_TEXT = 1 << 14  # characters: searching a longer one could take minutes
 _LONGEST_LABEL = 200
+_COLOURS = re.compile(rb"\x1b\[[0-9;]*m")
+_NUMBERS = b"0123456789.+- "
 _CONTROL = re.compile(
     r"\x1b\[[0-9;?]*[ -/]*[@-~]"  # colours and moves of the cursor
     r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # titles and links
@@ -37,19 +40,26 @@ class Line(NamedTuple):
     rank: int | None
 
 
-class LineFinder:
-    """Cuts blocks into lines. `count` and `size` are of all lines, `cut`: those too long.
+class Found(NamedTuple):
+    """Lines of a block. `texts`: without colours; `forms`: without their numbers, too."""
 
-    `number`: of the line that was found last, from 1.
-    """
+    lines: Sequence[bytes]
+    texts: Sequence[bytes]
+    forms: Sequence[bytes]
+    numbers: Sequence[int]  # from 1
+    hints: Sequence[bytes]  # that were looked for
+
+
+class LineFinder:
+    """Cuts blocks into lines. `count` and `size` are of all lines, `cut`: those too long."""
 
     def __init__(self, hints: Iterable[str]) -> None:
         self.hints = [hint.encode() for hint in hints]
-        self.count = self.size = self.cut = self.number = 0
+        self.count = self.size = self.cut = 0
         self._rest = b""
 
-    def lines(self, block: bytes) -> Iterator[bytes]:
-        """The lines of a block that have a hint; the last one waits until its end is read."""
+    def lines(self, block: bytes) -> Found:
+        """The lines of a block whose form has a hint; the last one waits until its end is read."""
         self.size += len(block)
         block = self._rest + block
         end = max(block.rfind(b"\n"), block.rfind(b"\r")) + 1
@@ -57,28 +67,24 @@ class LineFinder:
         if len(self._rest) > LONGEST:
             self.cut += 1
             self._rest = self._rest[:LONGEST]
-        number, place = self.count + 1, 0
-        self.count += block.count(b"\n", 0, end)
-        for start, stop in self._spans(block, end):
-            number += block.count(b"\n", place, start)
-            self.number, place = number, start
-            yield block[start:stop]
-
-    def _spans(self, block: bytes, end: int) -> list[tuple[int, int]]:
-        """Start and end of each line with a hint, in order; every line has an empty hint."""
-        if b"" in self.hints:
-            ends = [one.start() for one in _NEWLINE.finditer(block, 0, end)]
-            stops = ends if ends and ends[-1] == end - 1 else [*ends, end]
-            return [*zip([0, *(stop + 1 for stop in ends)], stops, strict=False)]
-        found: dict[int, int] = {}
-        for hint in self.hints:
-            at = block.find(hint, 0, end)
-            while at >= 0:
-                stop = block.find(b"\n", at, end)
-                stop = end if stop < 0 else stop
-                found[block.rfind(b"\n", 0, at) + 1] = stop
-                at = block.find(hint, stop, end)
-        return sorted(found.items())
+        block = block[:end]
+        lines = texts = block.split(b"\n")
+        numbers: Sequence[int] = range(self.count + 1, self.count + 1 + len(lines))
+        self.count += len(lines) - 1
+        if b"\x1b" in block:
+            block = _COLOURS.sub(b"", block)
+            texts = block.split(b"\n")
+        forms = block.translate(None, _NUMBERS).split(b"\n")
+        kinds = set(forms)
+        hints = [hint.translate(None, _NUMBERS) for hint in self.hints]
+        wanted = {form for form in kinds if any(hint in form for hint in hints)}
+        if len(wanted) < len(kinds):
+            are_wanted = [form in wanted for form in forms]
+            lines, texts, forms = (
+                [*itertools.compress(one, are_wanted)] for one in (lines, texts, forms)
+            )
+            numbers = [*itertools.compress(numbers, are_wanted)]
+        return Found(lines, texts, forms, numbers, self.hints)
 
 
 def _label(block: bytes, end: int) -> bytes:

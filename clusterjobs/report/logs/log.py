@@ -17,9 +17,17 @@ from clusterjobs.report.logs.formats import (
 )
 from clusterjobs.report.logs.formats.deepspeed import Checkpoints
 from clusterjobs.report.logs.formats.job_script import JobScript
+from clusterjobs.report.logs.forms import Forms
 from clusterjobs.report.logs.general.reader import BAR
 from clusterjobs.report.logs.general.table import HEAD
-from clusterjobs.report.logs.lines import Line, LineFinder, RankTimes, clean_lines, frequent_lines
+from clusterjobs.report.logs.lines import (
+    Found,
+    Line,
+    LineFinder,
+    RankTimes,
+    clean_lines,
+    frequent_lines,
+)
 from clusterjobs.report.logs.records import Event, Log, Window
 from clusterjobs.report.logs.thinning import Thinned
 
@@ -51,6 +59,8 @@ class LogReader:
         self._is_chosen = False
         self._fast: FastFormat | None = None  # the only one that finds steps
         self._finder = LineFinder(_hints(self._readers))
+        self._number = 0  # of the line that is read
+        self._forms = Forms()
         self._thinned = Thinned()
         self._bounds = Bounds()
         self._first = self._last = b""  # the lines of the first and the last step
@@ -75,13 +85,56 @@ class LogReader:
             whole = self._start.rfind(b"\n") + 1
             if not self._is_chosen and HEAD.search(self._start, 0, whole):
                 self._finder.hints = [b""]  # rows of a table have no names
-        for raw in self._finder.lines(block):
-            if self._fast and (window := self._fast.read_raw(raw)):
-                self._last = raw
-                self._add(self._fast, self._bounds.checked(window, self._finder.number))
+        found, place = self._finder.lines(block), 0
+        while place < len(found.lines):
+            if self._fast and (done := self._read_rows(self._fast, found, place)):
+                place += done
                 continue
-            for line in clean_lines(raw):
-                self._read(line, raw)
+            self._read_line(found, place)
+            place += 1
+
+    def _read_rows(self, fast: FastFormat, found: Found, place: int) -> int:
+        """How many lines from this one on were read, since all are of forms that are known."""
+        known = self._forms.at(found.forms, place)
+        if known is None:
+            return 0
+        form, length, count = known
+        end = place + length * count
+        rows = form.read(found.texts[place:end], count)
+        is_usual = rows is not None and (
+            rows.ranks is None
+            and rows.is_rising()
+            and self._bounds.are_inside(rows.values)
+            and all(one.has_no_rank for one in self._printers.values())
+        )
+        if rows is None or (length > 1 and not is_usual) or not (rows := fast.finish(rows)):
+            self._forms.forget(found.forms[place : place + length])
+            for one in range(place, end):
+                self._read_line(found, one)
+            return end - place
+        self._last = found.lines[end - 1]
+        numbers = found.numbers[place:end:length]
+        windows = rows.windows()
+        is_usual = is_usual and rows.is_rising() and self._bounds.are_inside(rows.values)
+        alone = 1 if is_usual else count
+        for window, number in zip(windows[:alone], numbers, strict=False):
+            self._add(fast, self._bounds.checked(window, number))
+        if is_usual:
+            self._bounds.checked(windows[-1], numbers[-1])
+            self._extend(windows[1:])
+        return end - place
+
+    def _read_line(self, found: Found, place: int) -> None:
+        raw, key = found.lines[place], found.forms[place]
+        if not any(hint in raw for hint in found.hints):
+            return
+        self._number = found.numbers[place]
+        lines = clean_lines(raw)
+        records = [record for line in lines for record in self._read(line, raw)]
+        is_one = len(lines) == len(records) == 1 and _is_step(records[0])
+        if self._fast and is_one and self._forms.wants(key):
+            text = lines[0].text
+            self._forms.learn(key, found.texts[place], text, self._fast.places(text))
 
     def log(self) -> Log:
         """What was read so far; the line that is still being written is left out."""
@@ -104,25 +157,28 @@ class LogReader:
             self._unused_line,
         )
 
-    def _read(self, line: Line, raw: bytes) -> None:
+    def _read(self, line: Line, raw: bytes) -> list[Window | Event]:
         has_found = False
+        found: list[Window | Event] = []
         for form in self._readers:
             if any(hint in line.text for hint in form.hints):
                 records = [
                     one for one in self._records(form, line) if not self._is_known(one, line.rank)
                 ]
                 has_found = has_found or bool(records) or form in self._holding
+                found += records
                 for record in records:
                     if isinstance(record, Event) and record.kind in _STARTS:
                         self._release(raw)
                     self._take(form, record, raw)
         if not has_found and BAR not in line.text and _VALUE.search(line.text):
             self._unused += 1
-            self._unused_line = self._unused_line or self._finder.number
+            self._unused_line = self._unused_line or self._number
         if not self._is_chosen and (
             len(self._sample) >= _SAMPLE or self._finder.size >= _SAMPLE_BYTES
         ):
             self._choose()
+        return found
 
     def _take(self, form: Format, record: Window | Event, raw: bytes) -> None:
         if not self._is_chosen:
@@ -133,7 +189,7 @@ class LogReader:
 
     def _held(self, formats: Iterable[Format]) -> list[Window | Event]:
         """What these formats still hold back."""
-        number = self._finder.number
+        number = self._number
         return [
             self._bounds.checked(one, number) if isinstance(one, Window) else one
             for form in self._holding
@@ -155,7 +211,7 @@ class LogReader:
         except (ValueError, ArithmeticError):
             self._dropped += 1
             return ()
-        number = self._finder.number
+        number = self._number
         for record in records:
             if isinstance(record, Window) and not 0 <= record.step < MOST_STEPS:
                 self._bounds.name("step", str(record.step), number)
@@ -211,10 +267,16 @@ class LogReader:
             record = self._with_near(record)
         elif record.kind in _STARTS:
             self._near = None
-        self._found.append(record)
-        if len(self._found) > _RECENT:
-            self._thinned.add(self._found[:-_NEAR])
-            del self._found[:-_NEAR]
+        self._extend([record])
+
+    def _extend(self, records: Sequence[Window | Event]) -> None:
+        while records:
+            room = _RECENT + 1 - len(self._found)
+            self._found += records[:room]
+            records = records[room:]
+            if len(self._found) > _RECENT:
+                self._thinned.add(self._found[:-_NEAR])
+                del self._found[:-_NEAR]
 
     def _completes(self, form: Format, further: Window) -> bool:
         """Whether it says more about a step that is known, and nothing about another one.
@@ -287,6 +349,10 @@ class _Printer:
     _rank: int | None = None
     _has_windows = False
     _others = 0  # windows of other ranks since the last one of `_rank`
+
+    @property
+    def has_no_rank(self) -> bool:
+        return self._rank is None
 
     def prints(self, window: Window) -> bool:
         """Whether the window is of that rank."""

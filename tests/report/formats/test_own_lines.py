@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import random
-
 import pytest
 
 from clusterjobs.report.logs.general.reader import General
-from clusterjobs.report.logs.lines import clean_lines
 from clusterjobs.report.logs.log import read_log
 from clusterjobs.report.logs.records import Event, Window
 
@@ -192,39 +188,6 @@ def test_settings_and_validation_are_no_steps_of_the_training(line: str) -> None
 )
 def test_a_loss_of_the_validation_is_not_that_of_the_training(line: str) -> None:
     assert list(General().read(line, None)) == [Event("validation", 3, 2.5)]
-
-
-FORMS = (
-    "step {n}/9000 loss {x} samples/s {x}",
-    "2026-03-0{d} 1{d}:00:00,25{d} - INFO - iter {n} | loss: {x} | {x} ms | {x}% MFU | {x} tok/s",
-    "{d}: Step {n} | LR={x} | tokens/s/gpu: {n} | loss 3,{n}",
-    "\x1b[32mstep: {n}\x1b[39m  loss:  {x}  memory: {x}GiB({x}%)  tps: {n}  mfu: {x}%",
-    "Epoch [{d}][{n}/9000] lr: {x}, eta: {d}:0{d}:1{d}, time: {x}, memory: {n}, loss: {x}",
-    "Train: {d} [ {n}/9000 (  4%)]  Loss: {x} ({x})  Time: {x}s, {x}/s  (0.389s, {x}/s)",
-    "step {n} validation loss {x} it/s {x}",
-)
-
-
-def test_a_learned_form_of_a_line_finds_what_is_found_without_it() -> None:
-    chance = random.Random(3)
-    learned, seen = General(), 0
-    for _ in range(4000):
-        line = chance.choice(FORMS)
-        while "{" in line:
-            number = chance.choice(("nan", "-1.5", "1e-05", "2.5", "3", "1,5", "1,024", "0", "x"))
-            line = line.replace("{n}", str(chance.randrange(10**5)), 1)
-            line = line.replace("{x}", number, 1).replace("{d}", str(chance.randrange(1, 9)), 1)
-        window = learned.read_raw(line.encode())
-        (text,) = clean_lines(line.encode())
-        if window:
-            seen += 1
-            found = [one for one in General().read(*text) if isinstance(one, Window)]
-            assert [(one.values, one.rank) for one in found] == [
-                (pytest.approx(window.values, nan_ok=True), window.rank)
-            ], line
-        with contextlib.suppress(ValueError):
-            list(learned.read(*text))
-    assert seen > 300
 
 
 def test_an_indented_line_goes_on_with_the_step_above() -> None:

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import random
-
 import pytest
 
-from clusterjobs.report.logs.formats.megatron import Megatron
-from clusterjobs.report.logs.lines import clean_lines
 from clusterjobs.report.logs.log import read_log
 from clusterjobs.report.logs.records import Event, Log, Window
 
@@ -213,51 +208,6 @@ def test_lines_with_and_without_a_label_are_kept() -> None:
 def test_lines_with_values_that_are_not_used_are_counted() -> None:
     log = read("step 1 loss 2.5\n" + "loss 2.5\n" * 3 + "step 2 loss 2.5\nsaved 7 files\n")
     assert (log.unused, log.unused_line) == (3, 2)
-
-
-FIELDS = (
-    *("consumed samples", "elapsed time per iteration (ms)", "lm loss", "loss scale", "TFLOPs"),
-    *("grad norm", "global batch size", "samples per second", "number of skipped iterations"),
-)
-NUMBERS = ("1.5", "0", "-2.25E-01", "nan", "inf", "1e5", "7", "70.3TFLOPS", "1.2.3", "-", "", "x")
-STARTS = (
-    "",
-    " ",
-    " [2025-03-06 12:00:07.500000]",
-    "3: ",
-    "[rank3]: ",
-    " [2025-99-06 12:00:07]",
-    "a|b ",
-)
-ENDS = (" |", " | ", "", " | x", " | lm loss: 1 |", " |\r", " |\r 4: iteration 9/ 9 | lm loss: 1 |")
-
-
-def random_line(chance: random.Random) -> str:
-    names = chance.sample(FIELDS, 6) if chance.random() < 0.3 else FIELDS
-    fields = " |".join(
-        f" {name}: {' ' * chance.randrange(3)}{chance.choice(NUMBERS[: chance.choice((3, 7, 12))])}"
-        for name in names
-    )
-    start = chance.choice(STARTS if chance.random() < 0.3 else STARTS[:4])
-    end = chance.choice(ENDS if chance.random() < 0.3 else ENDS[:1])
-    return f"{start} iteration {chance.randrange(10**6):8}/  500000 |{fields}{end}"
-
-
-def test_a_learned_layout_finds_what_is_found_without_it() -> None:
-    chance = random.Random(7)
-    learned, seen = Megatron(), 0
-    for _ in range(3000):
-        line = random_line(chance)
-        window = learned.read_raw(line.encode())
-        texts = list(clean_lines(line.encode()))
-        if window:
-            seen += 1
-            assert len(texts) == 1, line
-            assert repr(window) == repr(next(iter(Megatron().read(*texts[0])))), line
-        for text in texts:
-            with contextlib.suppress(ValueError):
-                list(learned.read(*text))
-    assert seen > 200
 
 
 def test_a_line_that_two_ranks_wrote_teaches_no_layout() -> None:

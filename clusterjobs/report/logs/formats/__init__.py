@@ -11,6 +11,7 @@ import importlib
 from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
+from clusterjobs.report.logs.forms import Place, Rows
 from clusterjobs.report.logs.records import Event, Window
 
 
@@ -30,12 +31,16 @@ class Format(Protocol):
 
 @runtime_checkable
 class FastFormat(Format, Protocol):
-    """One that reads its usual lines several times faster, as they are in the file.
+    """One whose usual lines are read many at once (`forms.py`).
 
-    `read_raw` finds what `read` would find, or nothing: then the line is cleaned, and read.
+    `places`: where the numbers stand that make the window of this line, which was read before; none
+    if it needs more than these. `finish`: what `read` would make of such rows; None, and nothing
+    remembered, if they have to be read line by line.
     """
 
-    def read_raw(self, raw: bytes) -> Window | None: ...
+    def places(self, line: str) -> Sequence[Place]: ...
+
+    def finish(self, rows: Rows) -> Rows | None: ...
 
 
 @runtime_checkable

@@ -7,11 +7,14 @@ out the first two of them; its current rate is of one step, and its mean of all 
 
 from __future__ import annotations
 
+import itertools
 import math
+import operator
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from clusterjobs.report.logs.forms import Place, Rows
 from clusterjobs.report.logs.records import Event, EventKind, Quantity, Window
 
 _TIMER = re.compile(
@@ -61,6 +64,10 @@ class _Engines:
     def __init__(self) -> None:
         self._step = -1
         self._place = 0
+
+    def are_several(self, steps: Sequence[int]) -> bool:
+        """Whether one of these lines is of a further engine."""
+        return any(map(operator.eq, [self._step, *steps], steps))
 
     def place(self, step: int) -> int:
         """Which of the engines prints this line: 0 for the first."""
@@ -122,6 +129,57 @@ class DeepSpeed:
         parts = {_PART_NAMES[name]: float(ms) / 1e3 for name, ms in _PARTS.findall(line)}
         if parts and self._last:
             yield Window(self._last, parts, None, rank)
+
+    def places(self, line: str) -> Sequence[Place]:
+        found = [
+            (pattern, one)
+            for pattern in (_TIMER, _STEP, _PIPELINE)
+            for one in pattern.finditer(line)
+        ]
+        if len(found) != 1 or "|" in line:
+            return ()
+        pattern, one = found[0]
+        names = {name: name for name in pattern.groupindex if one[name]}
+        if pattern is _TIMER:
+            is_behind = any(kind == "step" for kind, _ in self._engines)
+            names |= {"step": "count" if is_behind else "step", "rate": "samples_per_second"}
+            names |= {"memory": "memory_gib"} if one["memory"] else {}
+        elif pattern is _STEP:
+            names["rate"] = "learning_rate"
+        return [Place(known, one.start(name)) for name, known in names.items()]
+
+    def finish(self, rows: Rows) -> Rows | None:
+        """Of one engine, whose lines have no labels."""
+        steps, values = rows.steps, rows.values
+        counts = [*map(int, values.pop("count", steps))]
+        has_steps, is_timed = "skipped" in values, "mean" in values
+        kinds = {"step": steps} if has_steps else {}
+        kinds |= {"timer": counts} if is_timed else {}
+        is_one = self._most == 1 and rows.ranks is None and rows.is_rising()
+        if not is_one or any(
+            self._engines[kind, None].are_several(found) for kind, found in kinds.items()
+        ):
+            return None
+        for kind, found in kinds.items():
+            self._engines[kind, None].place(found[-1])
+        if has_steps:
+            skipped = [self._skipped, *map(int, values["skipped"])]
+            values["skipped"] = [max(0, new - old) for old, new in itertools.pairwise(skipped)]
+            self._skipped, self._timer.step = skipped[-1], steps[-1]
+        if is_timed:
+            read = []
+            lines = zip(
+                steps, counts, values.pop("mean"), values["samples_per_second"], strict=True
+            )
+            for step, count, mean, rate in lines:
+                self._timer.step = step if has_steps else self._timer.step
+                read.append(self._timer.read(count, mean, rate))
+            steps, values["samples_per_second"] = (
+                [step for step, _ in read],
+                [rate for _, rate in read],
+            )
+        self._last = steps[-1]
+        return rows._replace(steps=steps)
 
     def _of_all_engines(self, line: str, rank: int | None) -> Iterable[Window]:
         """What DeepSpeed-Chat says of a step of both engines, which counts from 0."""

@@ -11,11 +11,13 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
+from clusterjobs.report.logs.forms import Place, Rows
 from clusterjobs.report.logs.records import Event, EventKind, Quantity, Window
 
 _PAIR = re.compile(r"\b([a-z_]+)(?:=| )([-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|inf|nan))(?=,|$| \|)")
+_ANY_PAIR = re.compile(r"\b([a-z_]+)(?:=| |\": \"?)([-+]?\d[\d.]*(?:e[-+]?\d+)?)(?=[,\"}]|$| \|)")
 _TAG = re.compile(r"(?:\| |\[)(train_inner|train|valid)\b")
 # A line is searched for a pattern if it has the literal. Groups: the step, and the seconds.
 _EVENTS: tuple[tuple[EventKind, str, re.Pattern[str]], ...] = (
@@ -76,6 +78,30 @@ class Fairseq:
             values.pop("tokens_per_second", None)
         self._is_first = False
         return (Window(step, values, None, rank),)
+
+    def places(self, line: str) -> Sequence[Place]:
+        """A line inside of an epoch."""
+        if "train_inner" not in line:
+            return ()
+        starts = {found[1]: found.start(2) for found in _ANY_PAIR.finditer(line)}
+        names = {**_PLAIN, "num_updates": "step", "loss": "loss", "wpb": "wpb"}
+        scales = {"loss": math.log(2)}
+        if not {"wps", "wpb"} <= starts.keys():
+            return ()
+        return [
+            Place(known, starts[name], scales.get(name, 1.0))
+            for name, known in names.items()
+            if name in starts
+        ]
+
+    def finish(self, rows: Rows) -> Rows | None:
+        values = rows.values
+        if self._is_first or 0 in values["wpb"] or 0 in values["tokens_per_second"]:
+            return None
+        self._is_inside = True
+        words = zip(values.pop("wpb"), values["tokens_per_second"], strict=True)
+        values["seconds"] = [batch / rate for batch, rate in words]
+        return rows
 
 
 def _numbers(line: str, tag: str) -> dict[str, float]:

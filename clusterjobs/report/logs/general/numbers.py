@@ -12,8 +12,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from clusterjobs.report.logs.general.templates import STAMP
-
+STAMP = r"\d{4}[-/]\d\d[-/]\d\d[t _]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
 PER_SECOND = r"(?: ?/ ?|_per_| per )s(?:ec(?:ond)?)?"
 ONE_UNIT = r"(?:gpu|device|rank|chip|cpu)"
 THINGS_UNIT = r"(?:samples?|images?|imgs?|examples?|sequences?|seqs?|sentences?|tokens?|toks?)"

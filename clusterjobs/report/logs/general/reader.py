@@ -9,12 +9,15 @@ numbers alone are read by the pattern of the first of them (`templates.py`).
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, cast
 
 from clusterjobs.report.logs.clock import stamp_of
+from clusterjobs.report.logs.forms import Place, Rows
 from clusterjobs.report.logs.general.names import (
     BY_UNIT,
     DIALECTS,
@@ -27,7 +30,6 @@ from clusterjobs.report.logs.general.names import (
 )
 from clusterjobs.report.logs.general.numbers import Number, numbers_of, value_of
 from clusterjobs.report.logs.general.table import Table, table_of
-from clusterjobs.report.logs.general.templates import Templates
 from clusterjobs.report.logs.records import Event, Quantity, Window
 
 _OTHER_LINE = re.compile(rf"(?<![\w/.])(?:{'|'.join(sorted(OTHER))})(?![\w/.])")
@@ -48,8 +50,7 @@ _RATES = ("seconds", "samples_per_second", "tokens_per_second")
 _SPEEDS = ("seconds", "samples", "tokens", "elapsed")
 # Programs that print one of these beside a `time` mean that of a step.
 _BESIDE = ("data_seconds", "printed", "samples", "tokens")
-_RANK = re.compile(rb" *(\d{1,7}): ")  # srun --label
-_COLOURS = re.compile(rb"\x1b\[[0-9;]*m")
+_DIGITS = re.compile(r"[\d.+\-e]*\d")
 _CONVERTED = ("printed_mfu", "printed_hfu", "memory_gib")  # by more than a factor
 _DECIMAL = frozenset(("loss", "learning_rate", "grad_norm", "seconds"))
 
@@ -83,14 +84,14 @@ class Epochs:
         return self._before[epoch] + step
 
 
-class Place(NamedTuple):
+class Meant(NamedTuple):
     """A number of a line that says something: the place in the list of its numbers."""
 
     number: int
     unit: str
     field: Field
 
-    def of_line(self) -> Place:
+    def of_line(self) -> Meant:
         """The same number, of which it is unknown how many steps it is of."""
         return self._replace(field=self.field._replace(meaning="line_seconds"))
 
@@ -106,14 +107,13 @@ class Found(NamedTuple):
     epoch: int
     length: int
     length_at: int
-    values: tuple[Place, ...]
-    others: tuple[Place, ...]  # of a validation
+    values: tuple[Meant, ...]
+    others: tuple[Meant, ...]  # of a validation
     is_other: bool
     is_of_epoch: bool  # the step counts from the start of its epoch
     is_rounded: bool  # the step is `1.2K`, so lines have to be counted
     is_timed: bool  # has a speed, or a time since the start
     is_clear: bool  # the same numbers mean the same in every line of this form
-    plain: tuple[tuple[int, Quantity, float], ...] = ()  # of `values`, if each is number x scale
 
 
 def find(
@@ -146,7 +146,7 @@ def find(
         numbers[place].text for _, place in steps if numbers[place].text != numbers[step].text
     }
     ranks: dict[tuple[str, bool], tuple[int, bool]] = {}
-    best: dict[tuple[str, bool], Place] = {}
+    best: dict[tuple[str, bool], Meant] = {}
     has_bar = BAR in line
     for place, field in known:
         if field.meaning in _NO_VALUES or place in (step, epoch):
@@ -161,7 +161,7 @@ def find(
         # A bar in front of the step has values of an earlier one.
         rank = field.rank, place < step
         if key not in ranks or rank < ranks[key]:
-            ranks[key], best[key] = rank, Place(place, numbers[place].unit, field)
+            ranks[key], best[key] = rank, Meant(place, numbers[place].unit, field)
         elif rank == ranks[key] and field.meaning == "loss" and PART <= field.rank < BY_UNIT:
             best.pop(key, None)  # losses of several parts, and none of the whole
     is_of_step = _ETA.search(line) or any(name.startswith(_BESIDE) for name, _ in best)
@@ -190,7 +190,7 @@ def _is_of_others(rate: Number, counted: tuple[str, ...]) -> bool:
     return "step" in (rate.unit or "".join(rate.name)) and "step" not in "".join(counted)
 
 
-def _is_vague(numbers: Sequence[Number], place: Place) -> bool:
+def _is_vague(numbers: Sequence[Number], place: Meant) -> bool:
     """Whether a number is just called a time, and no mean stands behind it in parentheses."""
     if place.field.meaning != "seconds" or numbers[place.number].name not in _VAGUE:
         return False
@@ -254,7 +254,6 @@ class General:
         self._has_pairs = False  # of epoch and step
         self._lines: Counter[int | None] = Counter()  # of samples
         self._table: Table | None = None
-        self._templates: Templates[Found] = Templates()
 
     @property
     def name(self) -> str:
@@ -266,30 +265,64 @@ class General:
         if not self._table and common and lines and not self._above_is_used:
             self.hints = (max(common, key=len),)
 
-    def read_raw(self, raw: bytes) -> Window | None:
-        """A line of the same form as one before."""
-        rank = None
-        if label := _RANK.match(raw):
-            rank, raw = int(label[1]), raw[label.end() :]
-        if b"\x1b" in raw:
-            raw = _COLOURS.sub(b"", raw)
-        known = self._templates.find(raw.lower())
-        if known is None:
+    def places(self, line: str) -> Sequence[Place]:
+        """A line of named numbers that says its step and a speed."""
+        line = line.lower()
+        if self._table or self._has_pairs:
+            return ()
+        numbers, stamp = numbers_of(line)
+        found = find(line, numbers, self._dialect, self._above_name)
+        is_whole = found.is_clear and found.is_timed and not found.others and found.length_at < 0
+        if not is_whole or found.is_other or found.is_rounded or found.step < 0:
+            return ()
+        if found.is_of_epoch and _OF_SAMPLES.search(line):
+            return ()
+        step = numbers[found.step]
+        places = [Place("step", step.start)]
+        if found.epoch >= 0:
+            name = "of_epoch" if found.is_of_epoch else "epoch"
+            places.append(Place(name, numbers[found.epoch].start))
+        if found.length:
+            total = re.compile(" ?/ *").match(line, step.start + len(step.text))
+            start = total.end() if total else 0
+            places += [Place("length", start), Place("same", start)]
+        for at, unit, field in found.values:
+            text = numbers[at].text
+            is_decimal = "," in text and field.meaning in _DECIMAL
+            if ":" in text or is_decimal or (field.meaning in _CONVERTED[:2] and not unit):
+                return ()
+            groups = 1 + text.count(",")
+            place = Place(field.meaning, numbers[at].start, field.scale, field.is_inverse, groups)
+            places.append(place)
+        spans = [stamp, *((one.start, one.end) for one in numbers)]
+        return places + [
+            Place("same", digits.start())
+            for digits in _DIGITS.finditer(line)
+            if not any(start <= digits.start() < end for start, end in spans)
+        ]
+
+    def finish(self, rows: Rows) -> Rows | None:
+        values = rows.values
+        is_small = min(values.get("memory_gib", [math.inf])) * 1024 < _IN_MIB
+        shares = [*values.get("printed_mfu", ()), *values.get("printed_hfu", ())]
+        if self._has_pairs or is_small or min(shares, default=0) < 0:
             return None
-        found, texts = known
-        step = texts[found.step]
-        if not step.isdigit():
-            return None
-        number = int(step) + self._dialect.from_zero
-        if found.epoch >= 0 or self._epoch_above:
-            number = self._step_of(found, [text.decode() for text in texts], rank)
-        try:
-            values = {name: float(texts[place]) * scale for place, name, scale in found.plain}
-            values = values or _values(found.values, [text.decode() for text in texts])
-        except ValueError:  # `1,024` or `0:01:20`
-            values = _values(found.values, [text.decode() for text in texts])
-        self._last = number
-        return Window(number, values, None, rank)
+        steps = [step + self._dialect.from_zero for step in rows.steps]
+        of_epoch = values.pop("of_epoch", None)
+        epochs, lengths = of_epoch or values.pop("epoch", None), values.pop("length", [0])
+        if epochs or self._epoch_above:
+            unknown = itertools.repeat(None)
+            steps = [
+                self._step_of(step, epoch, int(lengths[0]), of_epoch is not None, rank)
+                for step, epoch, rank in zip(
+                    steps,
+                    map(int, epochs) if epochs else unknown,
+                    rows.ranks or unknown,
+                    strict=False,
+                )
+            ]
+        self._last = steps[-1]
+        return rows._replace(steps=steps)
 
     def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:
         line = line.lower()
@@ -299,7 +332,7 @@ class General:
             self._table, self.hints = table, ("",)  # its rows have no names
         if self._dialect is OWN:
             self._dialect = next((one for one in DIALECTS if one.mark.search(line)), OWN)
-        numbers, stamp = numbers_of(line)
+        numbers, _ = numbers_of(line)
         found = find(line, numbers, self._dialect, self._above_name)
         texts = [one.text for one in numbers]
         yield from self._learn_pairs(found, texts)
@@ -311,7 +344,13 @@ class General:
                 self._epoch_above[rank] = int(texts[found.epoch].replace(",", ""))
             yield from self._goes_on(line, found, texts, rank)
             return
-        number = self._last = self._step_of(found, texts, rank)
+        number = self._last = self._step_of(
+            _whole(texts[found.step]) + self._dialect.from_zero,
+            _whole(texts[found.epoch]) if found.epoch >= 0 else None,
+            found.length,
+            found.is_of_epoch,
+            rank,
+        )
         if "loss" in (validation := _values(found.others, texts)):
             yield Event("validation", number, validation["loss"])
         if found.is_other:
@@ -336,16 +375,6 @@ class General:
         if length > 0 and length != self._length and found.epoch < 0:
             self._length = length
             yield Event("length", value=length)
-        if found.is_clear and found.is_timed and not found.others and found.length_at < 0:
-            spans = [(one.start, one.end) for one in numbers]
-            plain = tuple(
-                (one.number, cast("Quantity", one.field.meaning), one.field.scale)
-                for one in found.values
-                if not one.field.is_inverse and one.field.meaning not in _CONVERTED
-            )
-            if len(plain) == len(found.values):
-                found = found._replace(plain=plain)
-            self._templates.learn(line, spans, stamp, found)
 
     def _counted(self, values: dict[Quantity, float], rank: int | None) -> Iterable[Window | Event]:
         """A line that counts samples, of which a step has an unknown number, or rounds its step."""
@@ -363,21 +392,21 @@ class General:
             before, self._pair = self._pair, (_whole(texts[found.step]), found.length)
             if self._pair[0] == before[0] and 0 < before[1] < found.length:
                 self._has_pairs = True
-                self._templates = Templates()
                 yield Event("length")
 
-    def _step_of(self, found: Found, texts: Sequence[str], rank: int | None) -> int:
-        """The step since the start of the training."""
-        number = _whole(texts[found.step]) + self._dialect.from_zero
-        if self._has_pairs and found.length:
-            return self._epochs[rank].step(number, found.length, 0)
-        epoch = _whole(texts[found.epoch]) if found.epoch >= 0 else self._epoch_above.get(rank)
+    def _step_of(
+        self, number: int, epoch: int | None, length: int, is_of_epoch: bool, rank: int | None
+    ) -> int:
+        """The step since the start of the training. `length`: that the line says, or 0."""
+        if self._has_pairs and length:
+            return self._epochs[rank].step(number, length, 0)
+        epoch = self._epoch_above.get(rank) if epoch is None else epoch
         if epoch is None:
             return number
-        if found.is_of_epoch and found.length:
+        if is_of_epoch and length:
             self._first_epoch = min(self._first_epoch, epoch)
-            return (epoch - self._first_epoch) * found.length + number
-        return self._epochs[rank].step(epoch, number, found.length)
+            return (epoch - self._first_epoch) * length + number
+        return self._epochs[rank].step(epoch, number, length)
 
     def _goes_on(
         self, line: str, found: Found, texts: Sequence[str], rank: int | None
@@ -397,7 +426,7 @@ def _whole(text: str) -> int:
     return int(text.replace(",", "").removesuffix(".0")) if text else 0
 
 
-def _values(places: Iterable[Place], texts: Sequence[str]) -> dict[Quantity, float]:
+def _values(places: Iterable[Meant], texts: Sequence[str]) -> dict[Quantity, float]:
     """The values of a line.
 
     `loss 3,41`, as some languages write it, makes all commas decimal; in `tokens/s 16,011`, a comma
