@@ -34,16 +34,20 @@ class ScriptParts:
 
     def function(self, name: str) -> tuple[Line, ...]:
         """The commands of a function; empty if there is none of this name."""
-        return tuple(one for one in self.lines if one.function == name and one.code)
+        return self._by_function.get(name, ())
 
     @functools.cached_property
     def functions(self) -> Mapping[str, Line]:
         """The first line of every function by its name."""
-        first: dict[str, Line] = {}
+        return {name: lines[0] for name, lines in self._by_function.items() if name}
+
+    @functools.cached_property
+    def _by_function(self) -> Mapping[str, tuple[Line, ...]]:
+        found: dict[str, list[Line]] = {}
         for one in self.lines:
-            if one.function:
-                first.setdefault(one.function, one)
-        return first
+            if one.code:
+                found.setdefault(one.function, []).append(one)
+        return {name: tuple(lines) for name, lines in found.items()}
 
     @functools.cached_property
     def commands(self) -> tuple[Line, ...]:

@@ -140,7 +140,8 @@ def _own_lines(templates: SiteTemplates) -> tuple[SiteFile, ...]:
 
 def first(lines: tuple[Line, ...], pattern: str) -> Line | None:
     """The first line whose code has the pattern."""
-    return next((one for one in lines if re.search(pattern, one.code)), None)
+    search = re.compile(pattern).search
+    return next((one for one in lines if search(one.code)), None)
 
 
 # ------------------------------------------------------------------ directives
