@@ -45,6 +45,13 @@ def test_a_variable_that_the_job_unsets_is_empty_in_another() -> None:
     (problem,) = warnings(WHERE="${PYTHONHOME}")
     assert problem.hint == "write the value itself"
     assert not warnings(PATH="/x:${PATH}", A="$${PYTHONPATH}")
+    (problem,) = plan_of(
+        env={"PYTHONPATH": "/x:${PYTHONPATH:-}"}, software={"modules": ["torch"]}
+    ).warnings
+    assert problem.hint == (
+        "write PYTHONPATH: /x; to extend what modules set, "
+        "setup: ['export PYTHONPATH=/x:${PYTHONPATH:-}']"
+    )
 
 
 def test_a_variable_is_set_once_unless_it_is_a_search_path() -> None:

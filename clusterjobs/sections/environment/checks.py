@@ -243,10 +243,13 @@ def check_references(context: Context, env: Mapping[str, Value]) -> None:
             if is_unset(other) and other not in known:
                 without = re.sub(rf"\$\{{{other}(?::-[^{{}}]*)?\}}", "", show(value))
                 kept = ":".join(filter(None, without.split(":")))
+                hint = f"write {name}: {kept}" if kept else "write the value itself"
+                if context.spec.software.modules:
+                    hint += f"; to extend what modules set, setup: ['export {name}={show(value)}']"
                 context.problem(
                     ("env", name),
                     f"{other} is not set here: the job unsets the {other} of the calling shell",
-                    f"write {name}: {kept}" if kept else "write the value itself",
+                    hint,
                     warning=True,
                 )
         known.add(name)
