@@ -12,7 +12,7 @@ from script_stage import Stage
 # The same specs every time, so that a failure is nobody's bad luck; ADVERSARIAL_SPECS=5000 tries
 # more of them, and others each time. A failing spec is shown as it is: to make one smaller takes
 # minutes of scripts, which ADVERSARIAL_SHRINK=1 spends.
-SPECS = int(os.environ.get("ADVERSARIAL_SPECS", "300"))
+SPECS = int(os.environ.get("ADVERSARIAL_SPECS", "120"))
 settings.register_profile(
     "adversarial",
     derandomize="ADVERSARIAL_SPECS" not in os.environ,

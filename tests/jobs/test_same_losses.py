@@ -15,7 +15,7 @@ from clusterjobs.lab.lab import until
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 TINY_GPT = pathlib.Path(__file__).parents[2] / "examples" / "tiny_gpt"
-STEPS, SAVE_EVERY = 300, 20
+STEPS, SAVE_EVERY = 200, 10
 _STEP = re.compile(r"step (\d+)/\d+ loss ([\d.]+)")
 
 
