@@ -150,7 +150,13 @@ def seeded_sweep(seeds: int = 5) -> list[Run]:
                 attempt = replace(attempt, seconds=None)
             point = {"args.lr": f"{rate:g}", "args.width": str(width), "args.seed": str(seed)}
             job = str(5000 + len(runs))
-            runs.append(replace(run, job_id=job, point=point, attempts=(attempt,)))
+            settings = {
+                "framework": "command",
+                "world_size": str(width // 32),
+                "spec file": "a.yaml",
+            }
+            run = replace(run, job_id=job, point=point, settings=settings, attempts=(attempt,))
+            runs.append(run)
     return runs
 
 

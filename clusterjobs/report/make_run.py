@@ -202,6 +202,7 @@ def make_run(log: Log, job: Job) -> Run:
         job_id=job.job_id,
         point=job.point,
         ranks=job.ranks,
+        settings=job.settings,
     )
     run = replace(run, efficiency=_efficiency(run, job))
     if unclear:

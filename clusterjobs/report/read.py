@@ -184,14 +184,23 @@ def _in_folder(target: Target) -> Job:
         ranks=ranks,
         gpus=gpus_per_node * nodes if gpus_per_node and nodes else None,
         attempts=tuple(map(_attempt, attempts)),
-        point=_point(plan),
+        point=_texts(point.get("values") if isinstance(point, dict) else None),
+        settings=_settings(plan),
     )
 
 
-def _point(plan: dict[str, Any]) -> dict[str, str]:
-    """The keys and values of a sweep's point, as plan.json has them."""
-    point = plan.get("point")
-    values = point.get("values") if isinstance(point, dict) else None
+_SETTINGS = ("framework", "launcher", "cluster", "clusterjobs")
+
+
+def _settings(plan: dict[str, Any]) -> dict[str, str]:
+    """What decided the job beside the keys of its point, as plan.json has it."""
+    spec = plan.get("spec")
+    of_spec = {f"spec {key}": one for key, one in spec.items()} if isinstance(spec, dict) else {}
+    own = {key: plan[key] for key in _SETTINGS if key in plan}
+    return {**_texts(own), **_texts(plan.get("derived")), **_texts(of_spec)}
+
+
+def _texts(values: object) -> dict[str, str]:
     if not isinstance(values, dict):
         return {}
     return {

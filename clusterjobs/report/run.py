@@ -100,7 +100,7 @@ class Run:
     `goodput`: useful time of kept steps / paid time (`attempts.py`). `lost_seconds` but for
     `queue` and the useful time add up to `paid_seconds`; parts that nothing shows are missing.
     `notes`: what a reader must know to trust the numbers, each a sentence; `advice`: what to do,
-    each a sentence. `point`: of a sweep, its keys and their values.
+    each a sentence. `point`: of a sweep, its keys and their values. `settings`: as in `Job`.
     """
 
     name: str
@@ -130,6 +130,7 @@ class Run:
     job_id: str = ""
     point: Mapping[str, str] = field(default_factory=dict)
     ranks: int | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def remaining_seconds(self) -> float | None:
@@ -176,7 +177,7 @@ class Job:
 
     `batch` and `sequence`: samples of a step and tokens of a sample, where the log has no rates.
     `nodes` train; `paid_nodes` are more if the job has roles. `price` of one node. `point`: of a
-    sweep, its keys and their values.
+    sweep, its keys and their values. `settings`: what else the job was rendered from and with.
     """
 
     name: str = ""
@@ -196,3 +197,4 @@ class Job:
     price: HourlyPrice | None = None
     notes: tuple[str, ...] = ()
     point: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)

@@ -250,10 +250,13 @@ _FEWEST_POINTS = 60
 _ALL_POINTS = 24_000  # of the page, which must stay below 1 MB
 
 
-def plot_data(plots: Sequence[Plot], runs: int) -> str:
+def plot_data(
+    plots: Sequence[Plot], runs: int, settings: Mapping[str, Sequence[str]] | None = None
+) -> str:
     """The curves for the script of the page: JSON without a character that acts in HTML.
 
-    Of a curve, `x` and `hours` are places in the list `places`: many curves have the same.
+    `settings`: the values of all rows of the table of runs, by key. Of a curve, `x` and `hours` are
+    places in the list `places`: many curves have the same.
     """
     count = sum(2 if curve.band else 1 for plot in plots for curve in plot.curves)
     limit = max(_FEWEST_POINTS, min(_MOST_POINTS, _ALL_POINTS // max(1, count)))
@@ -286,6 +289,10 @@ def plot_data(plots: Sequence[Plot], runs: int) -> str:
             for plot in plots
         ],
         "places": [list(one) for one in places],
+        "settings": {
+            visible(key): [visible(value) for value in values]
+            for key, values in (settings or {}).items()
+        },
     }
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     for sign in "<>&":

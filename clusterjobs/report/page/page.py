@@ -97,6 +97,7 @@ def page(runs: Sequence[Run], tables: Sequence[Table] = (), title: str = "") -> 
     drawn, curve_of = _drawn(runs)
     plots = plots_of(drawn)
     sweep = sweep_of(runs)
+    settings = _different_settings(runs)
     style, uplot, own = ("\n".join(map(asset, names)) for names in (_STYLES, _UPLOT, _OWN))
     licence = asset("uplot/LICENSE")  # its terms: in every copy of the code
     script = f'/*\n{licence}*/\n{uplot}\n(() => {{\n"use strict";\n{own}\n}})();\n'
@@ -112,7 +113,8 @@ def page(runs: Sequence[Run], tables: Sequence[Table] = (), title: str = "") -> 
         f"script-src 'sha256-{script_hash}'; base-uri 'none'; form-action 'none'",
         style=Markup(style),
         script=Markup(script),
-        data=Markup(plot_data(plots, len(drawn))),
+        data=Markup(plot_data(plots, len(drawn), settings)),
+        can_choose=bool(settings),
         runs=[_run(run) for run in runs],
         detailed=_detailed(runs, sweep is not None),
         curve_of=curve_of,
@@ -138,6 +140,14 @@ def page(runs: Sequence[Run], tables: Sequence[Table] = (), title: str = "") -> 
         has_groups=len(drawn) < len(runs) - curve_of.count(None),
         most_runs=MOST_RUNS,
     )
+
+
+def _different_settings(runs: Sequence[Run]) -> dict[str, list[str]]:
+    """The keys of the runs' points and settings that are not the same in all, with their values."""
+    every = [{**run.point, **run.settings} for run in runs]
+    keys = dict.fromkeys(key for one in every for key in one)
+    columns = {key: [one.get(key, "") for one in every] for key in keys}
+    return {key: column for key, column in columns.items() if len(set(column)) > 1}
 
 
 def _drawn(runs: Sequence[Run]) -> tuple[list[Run], list[int | None]]:

@@ -165,6 +165,34 @@ def test_a_filter_leaves_points_out_of_table_and_drawings(
     assert browser.run("document.querySelectorAll('.key[aria-pressed=\"true\"]').length") < 120
 
 
+def test_chosen_runs_show_the_keys_that_differ(open_page: Callable[[str], Browser]) -> None:
+    """Runs 40 to 43 have one width, and 45 the next one."""
+    browser = open_page("seeds")
+
+    def differences(*chosen: int) -> list[list[str]]:
+        browser.run(
+            f"""for (const row of document.querySelectorAll('.compared tbody tr')) {{
+                const box = row.querySelector('.chosen');
+                if (box.checked !== {list(chosen)}.includes(Number(row.dataset.point))) box.click();
+            }}"""
+        )
+        found: list[list[str]] = browser.run(
+            "[...document.querySelectorAll('.differences .scroll:not([hidden]) tr')]"
+            ".map(row => [...row.cells].map(cell => cell.textContent))"
+        )
+        return found
+
+    assert differences() == differences(40) == []
+    assert differences(40, 45) == [
+        ["Key", "lr=0.0001,width=768,seed=1", "lr=0.0003,width=256,seed=1"],
+        ["args.lr", "0.0001", "0.0003"],
+        ["args.width", "768", "256"],
+        ["world_size", "24", "8"],
+    ]
+    assert differences(40, 42)[1:] == [["args.seed", "1", "3"]]
+    assert browser.run("document.querySelectorAll('.chosen').length") == 120
+
+
 def test_curves_are_drawn_over_hours_and_smoothed(open_page: Callable[[str], Browser]) -> None:
     browser = open_page("seeds")
     before = ink(browser, "loss")
@@ -275,13 +303,13 @@ def test_plots_can_be_read_with_the_keyboard(open_page: Callable[[str], Browser]
 def test_everything_that_acts_is_reached_with_tab(open_page: Callable[[str], Browser]) -> None:
     browser = open_page("sweep")
     reached = set()
-    for _ in range(60):
+    for _ in range(80):
         browser.press("Tab")
         reached.add(browser.run("document.activeElement.outerHTML.slice(0, 60)"))
         outline = "getComputedStyle(document.activeElement).outlineStyle"
         assert browser.run(f"document.activeElement === document.body || {outline} !== 'none'")
     wanted = browser.run(
-        "[...document.querySelectorAll('button:not([hidden]), .canvas, summary')]"
+        "[...document.querySelectorAll('button:not([hidden]), input, .canvas, summary')]"
         ".map(one => one.outerHTML.slice(0, 60))"
     )
     assert set(wanted) <= reached

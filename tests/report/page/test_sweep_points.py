@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import pathlib
+import re
 from dataclasses import replace
 
 import pytest
 from example_runs import seeded_sweep, sweep_runs
 
-from clusterjobs.report.logs.records import Window
+from clusterjobs.report.logs.records import Log, Window
+from clusterjobs.report.make_run import make_run
+from clusterjobs.report.page import page
 from clusterjobs.report.page.sweep import Axis, sweep_of
 from clusterjobs.report.points import best_point, mean_windows, metric_of, state_of
+from clusterjobs.report.read import Specs, job_of
+from clusterjobs.report.targets import Target
 
 
 def test_the_best_point_is_complete() -> None:
@@ -92,3 +99,22 @@ def test_the_value_of_the_best_point_has_a_label_below_each_drawing() -> None:
     assert best is not None
     for name, drawing in zip(runs[best].point, sweep.scatters, strict=False):
         assert runs[best].point[name] in [text for _, text in drawing.bottom]
+
+
+def test_the_page_has_the_keys_of_plan_json_that_differ(tmp_path: pathlib.Path) -> None:
+    runs = []
+    for number in (1, 2):
+        spec = {"file": "exp.yaml", "sha256": "0f" * 4, "set": [f"nodes={number}"]}
+        derived = {"world_size": 8 * number, "ranks_per_node": 8}
+        plan = {"framework": "megatron", "launcher": "srun", "spec": spec, "derived": derived}
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "plan.json").write_text(json.dumps(plan))
+        target = Target(None, tmp_path / str(number), name=str(number))
+        runs.append(make_run(Log("", ()), job_of(target, Specs())))
+    data = re.search(r'<script type="application/json" id="data">(.+?)</script>', page(runs))
+    assert data
+    assert json.loads(data[1])["settings"] == {
+        "world_size": ["8", "16"],
+        "spec set": ['["nodes=1"]', '["nodes=2"]'],
+    }
+    assert 'class="chosen' not in page([runs[0], replace(runs[0], name="the same")])

@@ -1,7 +1,7 @@
 // Draws the curves of the page with uPlot, and follows its buttons, its size, colours and paper.
 // All own scripts are one function; they know the page's data and elements, and no meaning of curves.
 
-const {plots: specs, places} = JSON.parse(document.getElementById("data").textContent);
+const {plots: specs, places, settings} = JSON.parse(document.getElementById("data").textContent);
 const root = document.documentElement;
 const paper = {wide: 680, narrow: 330};
 const dashes = [undefined, [7, 4], [2, 4]];

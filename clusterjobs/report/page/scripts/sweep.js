@@ -1,4 +1,5 @@
-// The table of runs: sorted by a column, and filtered; drawings and curves follow the filter.
+// The table of runs: sorted by a column, and filtered; drawings and curves follow the filter. Below
+// it, the keys of the chosen runs that differ.
 
 const compared = document.querySelector(".compared");
 if (compared) {
@@ -8,6 +9,7 @@ if (compared) {
     head.replaceChildren(button);
     button.addEventListener("click", () => sortBy(body, heads, column));
   });
+  body.addEventListener("change", () => showDifferences([...body.querySelectorAll(".chosen:checked")].map(box => box.closest("tr"))));
   const filter = document.querySelector(".filter"), count = document.querySelector(".count");
   filter.addEventListener("input", () => {
     const rows = [...body.rows];
@@ -18,6 +20,22 @@ if (compared) {
     const shown = new Set(rows.filter(row => kept.has(row.dataset.point)).map(row => row.querySelector(".key")?.dataset.run));
     for (const run of new Set(rows.map(row => row.querySelector(".key")?.dataset.run))) if (run != null) showCurve(Number(run), shown.has(run));
   });
+}
+
+function showDifferences(rows) {
+  const box = document.querySelector(".differences .scroll"), note = document.querySelector(".differences .note");
+  const valuesOf = key => rows.map(row => settings[key][row.dataset.point]);
+  const keys = Object.keys(settings).filter(key => new Set(valuesOf(key)).size > 1);
+  box.hidden = !keys.length;
+  note.textContent = rows.length < 2 ? "Tick two or more runs of the table." : keys.length ? "" : "Nothing that is recorded of them differs.";
+  const line = (texts, tag) => {
+    const row = document.createElement("tr");
+    row.append(...texts.map((text, place) => Object.assign(document.createElement(place ? tag : "th"), {textContent: text})));
+    for (const head of row.querySelectorAll("th")) head.scope = tag === "th" ? "col" : "row";
+    return row;
+  };
+  const names = rows.map(row => row.querySelector("bdi").textContent);
+  box.firstElementChild.replaceChildren(line(["Key", ...names], "th"), ...keys.map(key => line([key, ...valuesOf(key)], "td")));
 }
 
 function cellValue(cell) {
