@@ -134,34 +134,38 @@ def _unsafe_folder(
     """The first folder on the way to `path` that is not safe, after who can do what to it; None
     also if that is unknown."""
 
-    def trusted(name: str, number: int) -> bool:
-        return name in trust or str(number) in trust
-
-    usr, by = pathlib.Path("/usr").stat(), ""
     try:
-        real = path.resolve()
+        usr, real, writer = pathlib.Path("/usr").stat(), path.resolve(), ""
         for folder in (*reversed(real.parents), real):
-            now, before = folder.stat(), by
-            user, group = _name(pwd.getpwuid, now.st_uid), _name(grp.getgrgid, now.st_gid)
-            is_teams, by = bool(now.st_mode & stat.S_IWGRP), ""
-            if now.st_mode & stat.S_IWOTH:
-                by = "everyone"
-            elif is_teams and not (
-                now.st_gid == usr.st_gid
-                or trusted(group, now.st_gid)
-                or _is_of_nobody_else(now.st_gid)
-            ):
-                by = f"group {group}"
-            is_trusted = now.st_uid in (usr.st_uid, os.geteuid()) or trusted(user, now.st_uid)
-            if not is_trusted and (before or by or not is_teams):
+            now, above = folder.stat(), writer
+            user, writer = _name(pwd.getpwuid, now.st_uid), _writer(now, usr, trust)
+            is_own = now.st_uid in (usr.st_uid, os.geteuid()) or _is_in(trust, user, now.st_uid)
+            is_open = above or writer or not now.st_mode & stat.S_IWGRP
+            if not is_own and is_open:
                 return f"user {user} can change or replace", folder
-            if by and closed and folder == real:
-                return f"{by} can add files to", folder
-            if by and not now.st_mode & stat.S_ISVTX:
-                return f"{by} can change or replace", folder
+            if writer and closed and folder == real:
+                return f"{writer} can add files to", folder
+            if writer and not now.st_mode & stat.S_ISVTX:
+                return f"{writer} can change or replace", folder
     except (OSError, RuntimeError):  # it is not here, cannot be read, or is a circle of links
         pass
     return None
+
+
+def _writer(folder: os.stat_result, usr: os.stat_result, trust: Sequence[str]) -> str:
+    """Who besides its owner may write to a folder, and is not trusted; "" for nobody."""
+    if folder.st_mode & stat.S_IWOTH:
+        return "everyone"
+    number = folder.st_gid
+    if not folder.st_mode & stat.S_IWGRP or number == usr.st_gid:
+        return ""
+    group = _name(grp.getgrgid, number)
+    is_safe = _is_in(trust, group, number) or _is_of_nobody_else(number)
+    return "" if is_safe else f"group {group}"
+
+
+def _is_in(trust: Sequence[str], name: str, number: int) -> bool:
+    return name in trust or str(number) in trust
 
 
 @functools.cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from clusterjobs.errors import did_you_mean
 from clusterjobs.frameworks import FRAMEWORKS
@@ -24,6 +24,7 @@ from clusterjobs.sections.job.directives import srun_options
 from clusterjobs.sections.placement.node_share import port_stride
 from clusterjobs.sections.plan import Launch, Plan, SshServer
 from clusterjobs.sections.restarts import AUTO_RESUME
+from clusterjobs.slurm.options import Directive
 from clusterjobs.spec.known_references import LATEST, NODE_RANK
 from clusterjobs.text import Text, Value, expanding, partition, show, variable_names
 
@@ -48,64 +49,89 @@ def plan(context: Context) -> Launch:
     """The section `launch`."""
     spec, launcher, options = context.spec, context.launcher, context.launcher_options
     program, container, restarts = context.program, context.container, context.restarts
-    ssh, srun, prefix = spec.ssh, spec.srun, spec.prefix
-    prefix = (*node_environment(spec.env), *prefix)
-    by_pyxis = container is not None and container.runtime == "pyxis"
-    directives = srun_options(context, by_pyxis)
-    if restarts and restarts.auto_resume and AUTO_RESUME.name not in srun:
-        directives += (AUTO_RESUME,)
-    calls_srun = launcher.calls_srun and not (launcher.over_ssh and container)
+    ssh, ssh_inside = spec.ssh, container is not None and container.ssh_inside
+    prefix = (*node_environment(spec.env), *spec.prefix)
+    srun_options = _srun_options(context)
     _check_gpus(context)
     _check_ssh(context)
     _check_program_options(context)
-    for name in spec.frameworks:
-        if name not in FRAMEWORKS:
-            hint = did_you_mean(name, [*FRAMEWORKS])
-            context.problem(
-                ("frameworks", name), f"there is no framework {name}", hint, at_key=True
-            )
+    _check_frameworks(context)
     if spec.prefix:
         from clusterjobs.frameworks.command import check_starters  # few specs have a prefix
 
         check_starters(("prefix",), spec.prefix, context.placement.shape, context.diagnostics)
-    if srun and not calls_srun:
-        _refuse_srun(context)
-    if container and by_pyxis:
-        directives += container.options
-    # A prefix must come before Python.
-    runs_script = launcher.starts_python and program.is_python and not prefix
-    python = ("python3",) if program.is_python and not runs_script else ()
-    needs_option = launcher.no_python_option and not runs_script
-    if launcher.starts_python and not runs_script and not needs_option:
-        what = f"{launcher.name} starts Python scripts, and no other program"
-        context.problem(("prefix",) if prefix else ("launcher",), what, "choose another launcher")
-    ssh_inside = container is not None and container.ssh_inside
     _record_rendezvous(context)
-    shape = context.placement.shape
     launched = Launched(
         spec,
-        shape.nodes,
-        shape.ranks_per_node,
+        context.placement.shape.nodes,
+        context.placement.shape.ranks_per_node,
         ends_by_clock=restarts is not None and restarts.saving.stop_channel == "clock",
         has_node_rank=refers_to_node_rank(spec),
     )
+    start = _start(context, prefix)
     return Launch(
         launcher,
-        launcher.reason_inside if ssh_inside else launcher.reason,
-        prefix,
-        (*python, *program.command),
-        _origins(context),
-        directives if calls_srun else (),
-        (launcher.no_python_option,) if needs_option else (),
-        options.words(launched, context.diagnostics) if options else (),
-        options.text() if options else "",
-        {name: one.reason for name, one in forced_for_ranks(spec.env).items()},
-        spec.job_arguments,
-        options.template(launcher.name) if options else launcher.name,
-        program.interface,
-        SshServer(ssh.port, ssh.key and folder_on_the_node(ssh.key)) if ssh else None,
-        (*(SSH_PROGRAMS if ssh_inside else launcher.programs), *program.programs),
+        reason=launcher.reason_inside if ssh_inside else launcher.reason,
+        prefix=prefix,
+        words=(*start.python, *program.command),
+        origins=_origins(context),
+        srun_options=srun_options,
+        no_python=start.no_python,
+        own_options=options.words(launched, context.diagnostics) if options else (),
+        own_text=options.text() if options else "",
+        forced={name: one.reason for name, one in forced_for_ranks(spec.env).items()},
+        takes_arguments=spec.job_arguments,
+        template=options.template(launcher.name) if options else launcher.name,
+        interface=program.interface,
+        ssh=SshServer(ssh.port, ssh.key and folder_on_the_node(ssh.key)) if ssh else None,
+        programs=(*(SSH_PROGRAMS if ssh_inside else launcher.programs), *program.programs),
     )
+
+
+def _srun_options(context: Context) -> tuple[Directive, ...]:
+    """The options of the ranks' srun; () if the script does not call srun for them."""
+    launcher, container, restarts = context.launcher, context.container, context.restarts
+    by_pyxis = container is not None and container.runtime == "pyxis"
+    found = srun_options(context, by_pyxis)
+    if restarts and restarts.auto_resume and AUTO_RESUME.name not in context.spec.srun:
+        found += (AUTO_RESUME,)
+    if container and by_pyxis:
+        found += container.options
+    if launcher.calls_srun and not (launcher.over_ssh and container):
+        return found
+    if context.spec.srun:
+        _refuse_srun(context)
+    return ()
+
+
+class _Start(NamedTuple):
+    """What stands in front of the program: `python3`, or the launcher's option without it."""
+
+    python: tuple[str, ...] = ()
+    no_python: tuple[str, ...] = ()
+
+
+def _start(context: Context, prefix: tuple[Value, ...]) -> _Start:
+    """How the launcher gets to the program; a prefix must come before Python."""
+    launcher, is_python = context.launcher, context.program.is_python
+    python = ("python3",) if is_python else ()
+    if not launcher.starts_python:
+        return _Start(python)
+    if is_python and not prefix:
+        return _Start()  # the launcher calls Python itself
+    if launcher.no_python_option:
+        return _Start(python, (launcher.no_python_option,))
+    what = f"{launcher.name} starts Python scripts, and no other program"
+    context.problem(("prefix",) if prefix else ("launcher",), what, "choose another launcher")
+    return _Start(python)
+
+
+def _check_frameworks(context: Context) -> None:
+    for name in context.spec.frameworks:
+        if name not in FRAMEWORKS:
+            hint = did_you_mean(name, [*FRAMEWORKS])
+            what = f"there is no framework {name}"
+            context.problem(("frameworks", name), what, hint, at_key=True)
 
 
 def _origins(context: Context) -> Mapping[str, str]:
@@ -246,7 +272,7 @@ def launch_text(plan: Plan) -> dict[str, Any]:
         "ends_itself": restarts is not None and restarts.saving.stop_channel == "clock",
         "command": _command(launch),
         "srun_options": option_lines(launch.srun_options),
-        "options": ShellText("".join(f"{shell.quote(one)} " for one in launch.launcher_options)),
+        "options": ShellText("".join(f"{shell.quote(one)} " for one in launch.no_python)),
         "own_options": ShellText('"${launcher_options[@]}" ') if launch.own_options else NOTHING,
         "own_text": shell.plain(launch.own_text),
         "option_lines": [shell.quote(one) for one in launch.own_options],

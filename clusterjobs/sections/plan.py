@@ -426,8 +426,8 @@ class Launch(NamedTuple):
 
     `srun_options`: those of the ranks' srun; () if the script does not call srun for them.
     `origins`: words of the command, as shown, and the keys of the spec that they come from.
-    `launcher_options`: its option for a command that is no Python script; `own_options`: those that
-    the spec gives, and `own_text` what the template prints of them. `template`: of the launch
+    `no_python`: the launcher's option for a command that is no Python script; `own_options`: those
+    that the spec gives, and `own_text` what the template prints of them. `template`: of the launch
     section. `forced`: reserved variables that the prefix sets, with the reasons. `takes_arguments`:
     the command gets those of the job script. `interface`: the ranks' network interface, if the spec
     names one. `ssh`: None if the job starts its own sshd, or needs none.
@@ -439,7 +439,7 @@ class Launch(NamedTuple):
     words: tuple[Value, ...]
     origins: Mapping[str, str]
     srun_options: tuple[Directive, ...]
-    launcher_options: tuple[str, ...]
+    no_python: tuple[str, ...]
     own_options: tuple[Value, ...]
     own_text: str
     forced: Mapping[str, str]

@@ -372,13 +372,13 @@ def _step_text(step: Step, plan: Plan, number: int = 0) -> dict[str, Any]:
     """`number`: of a step in its list, from 0."""
     within = plan if step.inside else plan._replace(container=None)
     launcher = step.launcher or plan.launch.launcher
-    further = (*plan.launch.launcher_options, launcher.no_python_option)
+    further = (*plan.launch.no_python, launcher.no_python_option)
     options = further if launcher is plan.launch.launcher else ()
     launch = plan.launch._replace(
         launcher=launcher,
         words=step.words,
         srun_options=step.srun_options,
-        launcher_options=tuple(dict.fromkeys(filter(None, options))),
+        no_python=tuple(dict.fromkeys(filter(None, options))),
         own_options=(),  # restarts and logs of the training
         own_text="",
         takes_arguments=False,

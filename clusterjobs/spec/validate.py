@@ -48,17 +48,16 @@ def validate(
     further = {*own, *launchers}
     foreign = _foreign_keys(data, further, option_models)
     common = {key: data[key] for key in data if key not in further and key not in foreign}
-    spec = _build(Experiment, common, data, source, problems, further)
+    spec = _build(_Given(Experiment, common, data, source, further), problems)
     options = None
     if model:
-        options = _build(
-            model, {key: data[key] for key in data if key in own}, data, source, problems, own
-        )
-    of_launchers = {
-        key: getattr(built, key)
-        for key, found in launchers.items()
-        if (built := _build(_below(key, found), {key: data[key]}, data, source, problems, further))
-    }
+        values = {key: data[key] for key in data if key in own}
+        options = _build(_Given(model, values, data, source, own), problems)
+    of_launchers = {}
+    for name, found in launchers.items():
+        given = _Given(_below(name, found), {name: data[name]}, data, source, further)
+        if built := _build(given, problems):
+            of_launchers[name] = getattr(built, name)
     if framework in option_models.frameworks:
         problems += [_foreign_problem(key, framework, source, option_models) for key in foreign]
     reported = {problem.path for problem in problems}
@@ -84,7 +83,7 @@ def check_model(
     model: type[SpecModel], data: dict[str, Any], source: Locator, problems: list[Problem]
 ) -> Any:
     """`data` of another file than a spec as `model`; None with the errors in `problems`."""
-    found = _build(model, data, data, source, problems, None)
+    found = _build(_Given(model, data, data, source, None), problems)
     reported = {problem.path for problem in problems}
     nulls = [path for path in _nulls(data, ()) if dotted(path) not in reported]
     problems += [_null_problem(path, source) for path in nulls]
@@ -129,24 +128,27 @@ def _foreign_problem(
     )
 
 
-def _build(
-    model: type[SpecModel],
-    values: Mapping[str, Any],
-    data: Mapping[str, Any],
-    source: Locator,
-    problems: list[Problem],
-    more_keys: set[str] | None,
-) -> Any:
-    """The model. `more_keys`: keys of the spec that others read; None if it is not a spec."""
+class _Given(NamedTuple):
+    """What a model is built from.
+
+    `values`: its own part of `data`, which is the whole file. `more_keys`: keys of the spec that
+    others read; None if it is not a spec.
+    """
+
+    model: type[SpecModel]
+    values: Mapping[str, Any]
+    data: Mapping[str, Any]
+    source: Locator
+    more_keys: set[str] | None
+
+
+def _build(given: _Given, problems: list[Problem]) -> Any:
+    """The model; None with the errors in `problems`."""
     try:
-        return model.model_validate(values)
+        return given.model.model_validate(given.values)
     except ValidationError as error:
-        problems += _without_repeats(
-            [
-                _problem_of(dict(detail), data, source, model, more_keys, values)
-                for detail in error.errors(include_url=False)
-            ]
-        )
+        details = error.errors(include_url=False)
+        problems += _without_repeats([_problem_of(dict(detail), given) for detail in details])
         return None
 
 
@@ -161,43 +163,44 @@ def _without_repeats(found: list[Problem]) -> list[Problem]:
     ]
 
 
-def _problem_of(
-    detail: dict[str, Any],
-    data: Mapping[str, Any],
-    source: Locator,
-    model: type[SpecModel],
-    more_keys: set[str] | None,
-    values: Mapping[str, Any],
-) -> Problem:
-    path = _path_of(detail["loc"], data)
+def _problem_of(detail: dict[str, Any], given: _Given) -> Problem:
+    path, source = _path_of(detail["loc"], given.data), given.source
     kind = detail["type"]
     if kind == "missing":
         where = source.locate_key(path[:-1])
         return Problem(f"{path[-1]} is missing", where, dotted(path), f"add `{path[-1]}: ...`")
     if kind == "extra_forbidden":
-        is_spec = more_keys is not None
-        if is_spec and (other := renamed_key(path, data, source) or slurm_name(path, source)):
-            return other
-        further = [*more_keys, "extends"] if more_keys is not None and len(path) == 1 else []
-        known = sorted([*known_keys(_model_at(model, path[:-1]) or model), *further])
-        name, colon, value = str(path[-1]).partition(":")
-        hint, meant = did_you_mean(str(path[-1]), known), nearest(str(path[-1]), known) or ""
-        if colon and name in known:  # `{micro:8}` is one word of YAML
-            hint = f"write a space after the colon: {name}: {value or '...'}"
-        elif is_spec and len(path) == 1 and (section := _section_of(name)):
-            where, beside = source.locate(path), source.locate_key(path).line
-            written = written_value(where) if where.line == beside else "..."
-            hint, meant = f"write {section}: {{{name}: {written}}}", section
-        what, at_key = f"unknown key {path[-1]}", source.locate_key(path)
-        if not meant and at_key.file == "--set" and len(path) == 1 and "args" in known:
-            hint = f"for an argument of the script, write --set args.{at_key.source}; {hint}"
-        return Problem(what, at_key, dotted(path), hint, meant=meant)
+        is_spec = given.more_keys is not None
+        named = (
+            renamed_key(path, given.data, source) or slurm_name(path, source) if is_spec else None
+        )
+        return named or _unknown_key(path, given)
     is_key = "[key]" in detail["loc"]
     where = source.locate_key(path) if is_key else source.locate(path)
     what, hint = _describe(kind, detail)
     if kind in _WRONG_SHAPE:
-        hint = _shape(model, path, detail, values) or hint
+        hint = _shape(given.model, path, detail, given.values) or hint
     return Problem(what, where, dotted(path), hint)
+
+
+def _unknown_key(path: Path, given: _Given) -> Problem:
+    """With the key that was meant: a similar one, or the section that has it."""
+    source, at_top = given.source, len(path) == 1
+    is_spec = given.more_keys is not None
+    further = [*given.more_keys, "extends"] if given.more_keys is not None and at_top else []
+    known = sorted([*known_keys(_model_at(given.model, path[:-1]) or given.model), *further])
+    name, colon, value = str(path[-1]).partition(":")
+    hint, meant = did_you_mean(str(path[-1]), known), nearest(str(path[-1]), known) or ""
+    if colon and name in known:  # `{micro:8}` is one word of YAML
+        hint = f"write a space after the colon: {name}: {value or '...'}"
+    elif is_spec and at_top and (section := _section_of(name)):
+        where, beside = source.locate(path), source.locate_key(path).line
+        written = written_value(where) if where.line == beside else "..."
+        hint, meant = f"write {section}: {{{name}: {written}}}", section
+    what, at_key = f"unknown key {path[-1]}", source.locate_key(path)
+    if not meant and at_key.file == "--set" and at_top and "args" in known:
+        hint = f"for an argument of the script, write --set args.{at_key.source}; {hint}"
+    return Problem(what, at_key, dotted(path), hint, meant=meant)
 
 
 _WORD = re.compile(r"[\w./-]{1,40}", re.ASCII)  # means the same inside [ ]

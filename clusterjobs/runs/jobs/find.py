@@ -105,11 +105,13 @@ def jobs_of_spec(
     queued: dict[str, Queued] = {}
     for job_id, job in by_id(job for job in jobs or () if not job.has_ended).items():
         if job_id in planned and is_of_folder(job, planned[job_id], submissions):
-            queued |= {job_id: job} if job_id in own else {}
-        elif _is_named(job, spec.name, submissions) and (
-            job.state != "RUNNING" or (logs / job_id).is_dir()  # else in another `logs`
-        ):
-            own[job_id], queued[job_id] = logs / job_id, job
+            is_ours = job_id in own
+        else:  # a running job without a folder here has one in another `logs`
+            may_have_none = job.state != "RUNNING" or (logs / job_id).is_dir()
+            is_ours = may_have_none and _is_named(job, spec.name, submissions)
+        if is_ours:
+            queued[job_id] = job
+            own.setdefault(job_id, logs / job_id)
     ended = by_id(job for job in jobs or () if job.has_ended)
     named = {key: one for key, one in ended.items() if _is_named(one, spec.name, submissions)}
     unstarted = _unstarted(spec, submissions, {**planned, **queued, **own}, named, jobs)

@@ -196,29 +196,32 @@ def check_versions(context: Context) -> None:
 
 
 def _check(context: Context, program: Program, own: _Values, owned: Mapping[str, str]) -> None:
-    options = known_options(program) if own else None
+    if not own:
+        return
+    options = known_options(program)
     for name, value in own.items():
-        assert options is not None
         if full := _owned_name(name, options, owned):
-            key, hint = owned[full], "remove it here"
-            what, is_dropped = (
-                f"--{full} follows from {key}",
-                program == "sbatch" and value is False,
-            )
-            known = known_keys(Experiment).get(key)
-            if is_dropped and full in NEEDED:
-                why, hint = NEEDED[full]
-                what = f"--{full} cannot be dropped: {why}"
-            elif is_dropped and known and known.directive == full:
-                what = f"--{full} cannot be dropped: it is written only if the spec has {key}"
-                hint = f"remove {key}"
-            elif is_dropped and full in DROPPABLE:
-                hint = f"write its full name: {full}: false"
+            is_dropped = program == "sbatch" and value is False
+            what, hint = _why_owned(full, owned[full], is_dropped)
             context.problem((program, name), what, hint)
         elif name in options.takes_value:
             _check_value(context, program, name, value, options)
         elif (program, name) not in _OF_PLUGINS:
             _refuse_unknown(context, program, name, options)
+
+
+def _why_owned(option: str, key: str, is_dropped: bool) -> tuple[str, str]:
+    """Why an option cannot be given, or dropped with `false`; and a hint. `key` derives it."""
+    known = known_keys(Experiment).get(key)
+    if is_dropped and option in NEEDED:
+        why, hint = NEEDED[option]
+        return f"--{option} cannot be dropped: {why}", hint
+    if is_dropped and known and known.directive == option:
+        what = f"--{option} cannot be dropped: it is written only if the spec has {key}"
+        return what, f"remove {key}"
+    has_full_name = is_dropped and option in DROPPABLE
+    hint = f"write its full name: {option}: false" if has_full_name else "remove it here"
+    return f"--{option} follows from {key}", hint
 
 
 _OF_PLUGINS = (("srun", "auto-resume"),)  # SageMaker HyperPod: sections/restarts.py
