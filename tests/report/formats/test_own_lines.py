@@ -200,3 +200,24 @@ def test_an_indented_line_goes_on_with_the_step_above() -> None:
     )
     (only,) = (one for one in read_log([text.encode()]).records if isinstance(one, Window))
     assert (only.step, only.values) == (100, {"loss": 7.125, "tokens_per_second_per_gpu": 12345})
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ("", []),  # the time and the count are of samples
+        ("     batch_size: 1       \n", [(100, 0.125), (200, 0.125), (300, 0.125)]),
+        ("     batch_size: 4       \t[default: 1]\n", [(25, 0.5), (50, 0.5), (75, 0.5)]),
+    ],
+)
+def test_counts_of_samples_are_steps_where_the_batch_is_known(
+    options: str, found: list[tuple[int, float]]
+) -> None:
+    lines = "".join(
+        f"(epoch: 1, iters: {count}, time: 0.125, data: 0.3) G_GAN: 1.1 D_real: 0.5\n"
+        for count in (100, 200, 300)
+    )
+    windows = [
+        one for one in read_log([(options + lines).encode()]).records if isinstance(one, Window)
+    ]
+    assert [(one.step, one.values["seconds"]) for one in windows] == found

@@ -185,11 +185,15 @@ class Field(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Dialect:
-    """Names that one program uses in its own sense; a line with its `mark` is one of it."""
+    """Names that one program uses in its own sense; a line with its `mark` is one of it.
+
+    `of_samples`: its steps count samples, and its times are of a sample.
+    """
 
     name: str
     mark: re.Pattern[str]
     from_zero: bool = False  # whether it counts steps from 0
+    of_samples: bool = False
     names: Mapping[str, Meaning] = field(default_factory=dict)
 
 
@@ -201,6 +205,7 @@ DIALECTS: tuple[Dialect, ...] = (
     Dialect("maxtext", re.compile("completed step: "), from_zero=True),
     Dialect("paddle", re.compile("avg_batch_cost: "), from_zero=True, names=_IPS),
     Dialect("aws-fsdp", re.compile(r"\bbatch \d{1,15} loss: .{1,40}, speed: "), from_zero=True),
+    Dialect("pix2pix", re.compile(r"\(epoch: \d{1,9}, iters: \d{1,15}, time: "), of_samples=True),
     Dialect("litgpt", re.compile(r"\| iter time: ")),
     Dialect("composer", re.compile(r"\[batch=\d{1,15}/\d{1,15}\]"), names={"time_batch": ""}),
     # Its mean since the start follows from the time since the start, which says more.

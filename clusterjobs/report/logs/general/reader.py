@@ -38,6 +38,9 @@ _COUNTED = re.compile(r" ?/ ?\d{1,15} (?:batches|steps|iterations|iters)\b")
 _TRAINING = (("train",), ("training",))
 # `Train Epoch: 1 [640/60000 (1%)]`, as PyTorch's example for MNIST prints it, and what it became.
 _OF_SAMPLES = re.compile(r"\bepoch: ?\d{1,9} \[ *\d{1,15}/\d{1,15} \( *[\d.]{1,9}%\)\]")
+_BATCH = re.compile(
+    r"\s{0,80}batch_size: {1,80}(\d{1,9})\b"
+)  # of the options that are printed first
 _IN_MIB = 1000  # a smaller memory without a unit may be in GiB
 BAR = "%|"
 _ETA = re.compile(r"\beta\b")
@@ -252,6 +255,7 @@ class General:
         self._last = 0  # step
         self._pair = 0, 0  # the last `12/100`
         self._has_pairs = False  # of epoch and step
+        self._batch = 0  # 0 if the log does not say it
         self._lines: Counter[int | None] = Counter()  # of samples
         self._table: Table | None = None
 
@@ -268,7 +272,7 @@ class General:
     def places(self, line: str) -> Sequence[Place]:
         """A line of named numbers that says its step and a speed."""
         line = line.lower()
-        if self._table or self._has_pairs:
+        if self._table or self._has_pairs or self._dialect.of_samples:
             return ()
         numbers, stamp = numbers_of(line)
         found = find(line, numbers, self._dialect, self._above_name)
@@ -332,6 +336,11 @@ class General:
             self._table, self.hints = table, ("",)  # its rows have no names
         if self._dialect is OWN:
             self._dialect = next((one for one in DIALECTS if one.mark.search(line)), OWN)
+        if options := _BATCH.match(line):
+            self._batch = int(options[1])
+        samples = self._batch if self._dialect.of_samples else 1  # of a step
+        if not samples:
+            return
         numbers, _ = numbers_of(line)
         found = find(line, numbers, self._dialect, self._above_name)
         texts = [one.text for one in numbers]
@@ -345,7 +354,7 @@ class General:
             yield from self._goes_on(line, found, texts, rank)
             return
         number = self._last = self._step_of(
-            _whole(texts[found.step]) + self._dialect.from_zero,
+            _whole(texts[found.step]) // samples + self._dialect.from_zero,
             _whole(texts[found.epoch]) if found.epoch >= 0 else None,
             found.length,
             found.is_of_epoch,
@@ -357,6 +366,8 @@ class General:
             self._above.pop(rank, None)
             return
         values = _values(found.values, texts)
+        if "seconds" in values:
+            values["seconds"] *= samples
         if "loss" in validation and "loss" not in values:
             values.pop("line_seconds", None)  # how long the validation took
         is_step = found.is_timed or "loss" in values or "line_seconds" in values
