@@ -54,14 +54,12 @@ class Rows(NamedTuple):
         return all(map(operator.lt, self.steps, self.steps[1:]))
 
     def windows(self) -> list[Window]:
-        names = tuple(self.values)
-        rows = zip(*self.values.values(), strict=True)
-        return [
-            Window(step, dict(zip(names, row, strict=True)), None, rank)  # type: ignore[arg-type]
-            for step, row, rank in zip(
-                self.steps, rows, self.ranks or itertools.repeat(None), strict=False
-            )
-        ]
+        unknown = itertools.repeat(None)
+        pairs = map(
+            zip, itertools.repeat(tuple(self.values)), zip(*self.values.values(), strict=True)
+        )
+        ranks = self.ranks or unknown
+        return [*map(Window, self.steps, map(dict, pairs), unknown, ranks)]  # type: ignore[arg-type]
 
 
 class Form(NamedTuple):
