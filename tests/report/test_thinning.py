@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 from collections import Counter
 
 import pytest
 from made_runs import log_of
 
+from clusterjobs.report.logs.forms import Rows
 from clusterjobs.report.logs.records import Event, Quantity, Window
 from clusterjobs.report.logs.thinning import Thinned, merged
 from clusterjobs.report.make_run import make_run
@@ -183,3 +185,36 @@ def test_neighbours_of_all_kinds_are_bounded_too() -> None:
         for step in range(1, 100_001)
     ]
     assert len(thinned(records)) <= 3 * MOST
+
+
+@pytest.mark.parametrize("quantity", ["seconds", "samples_per_second", "loss"])
+@pytest.mark.parametrize("gap", [1, 10])
+def test_columns_are_merged_as_windows_are(quantity: Quantity, gap: int) -> None:
+    chance = random.Random(gap)
+    steps = [gap * step + (step % 97 == 0 and gap > 1) for step in range(1, 40_000)]
+    values = [3.0 if step % 501 == 0 else chance.uniform(1, 1.1) for step in range(len(steps))]
+    rows = Rows(steps, {quantity: values, "skipped": [1.0] * len(steps)})
+    found = []
+    for add in (
+        lambda thinned, part: thinned.add(part.windows()),
+        lambda thinned, part: thinned.add_rows(part),
+    ):
+        thinned = Thinned(1000)
+        for start in range(0, len(steps), 800):
+            add(thinned, rows.part(start, start + 800))
+        found.append([one for one in thinned.records() if isinstance(one, Window)])
+    of_windows, of_rows = found
+    for one in found:
+        assert sum(window.steps or 0 for window in one) == steps[-1]
+        assert sum(window.lines for window in one) == len(steps)
+        assert sum(window.values["skipped"] for window in one) == len(steps)
+    assert len(of_rows) < 2 * len(of_windows)
+    for name, extreme in (("low", min), ("high", max)):
+        ends = [
+            extreme(getattr(one, name).get(quantity, one.values[quantity]) for one in own)
+            for own in found
+        ]
+        assert ends[0] == ends[1]
+    if quantity == "seconds":  # slow steps are merged with their like alone
+        slow = sum(one.lines for one in of_rows if one.values[quantity] > 2)
+        assert slow == sum(value > 2 for value in values)

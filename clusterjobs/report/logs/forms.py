@@ -53,6 +53,11 @@ class Rows(NamedTuple):
     def is_rising(self) -> bool:
         return all(map(operator.lt, self.steps, self.steps[1:]))
 
+    def part(self, start: int, end: int | None = None) -> Rows:
+        """Some of them, without ranks."""
+        cut = slice(start, end)
+        return Rows(self.steps[cut], {name: one[cut] for name, one in self.values.items()})
+
     def windows(self) -> list[Window]:
         unknown = itertools.repeat(None)
         pairs = map(

@@ -17,7 +17,7 @@ from clusterjobs.report.logs.formats import (
 )
 from clusterjobs.report.logs.formats.deepspeed import Checkpoints
 from clusterjobs.report.logs.formats.job_script import JobScript
-from clusterjobs.report.logs.forms import Forms
+from clusterjobs.report.logs.forms import Forms, Rows
 from clusterjobs.report.logs.general.reader import BAR
 from clusterjobs.report.logs.general.table import HEAD
 from clusterjobs.report.logs.lines import (
@@ -114,15 +114,26 @@ class LogReader:
             return end - place
         self._last = found.lines[end - 1]
         numbers = found.numbers[place:end:length]
-        windows = rows.windows()
         is_usual = is_usual and rows.is_rising() and self._bounds.are_inside(rows.values)
-        alone = 1 if is_usual else count
-        for window, number in zip(windows[:alone], numbers, strict=False):
+        alone = rows.part(0, 1) if is_usual else rows
+        for window, number in zip(alone.windows(), numbers, strict=False):
             self._add(fast, self._bounds.checked(window, number))
         if is_usual:
-            self._bounds.checked(windows[-1], numbers[-1])
-            self._extend(windows[1:])
+            self._extend_rows(rows.part(1))
         return end - place
+
+    def _extend_rows(self, rows: Rows) -> None:
+        """Of a long log, only the last ones become windows before they are merged."""
+        near = max(0, len(rows.steps) - _NEAR)
+        last = rows.part(near).windows()
+        for window in last[-1:]:
+            self._bounds.checked(window, self._number)  # remembers its time
+        if self._thinned.is_merging and near:
+            self._thinned.add(self._found)
+            self._thinned.add_rows(rows.part(0, near))
+            self._found = [*last]
+        else:
+            self._extend([*rows.part(0, near).windows(), *last])
 
     def _read_line(self, found: Found, place: int) -> None:
         raw, key = found.lines[place], found.forms[place]

@@ -10,7 +10,9 @@ import itertools
 import math
 import statistics
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import cast
 
+from clusterjobs.report.logs.forms import Rows
 from clusterjobs.report.logs.records import Event, Quantity, Window
 from clusterjobs.report.values import pace
 
@@ -45,6 +47,25 @@ class Thinned:
             *closed, self._open = _groups([*self._open, *records], self._size)
             for group in closed:
                 self._take(group)
+        if len(self._kept) > self._limit:
+            self._thin()
+
+    @property
+    def is_merging(self) -> bool:
+        return self._size > 1
+
+    def add_rows(self, rows: Rows) -> None:
+        """Windows in a row of finite values, each of which has them all."""
+        self._take(self._open)
+        self._open = []
+        for start in range(0, len(rows.steps), self._size):
+            part = rows.part(start, start + self._size)
+            if len(part.steps) > 1 and _are_alike(part):
+                counts = _counts(part.steps, self._before)
+                self._kept.append(merged_rows(part, counts))
+                self._before = part.steps[-1]
+            else:
+                self._take(part.windows())
         if len(self._kept) > self._limit:
             self._thin()
 
@@ -91,16 +112,32 @@ def _merged(group: Sequence[Window | Event], before: int | None) -> Sequence[Win
     windows = [one for one in group if isinstance(one, Window)]
     if len(windows) < 2:
         return group
-    gaps = [after.step - one.step for one, after in itertools.pairwise(windows)]
-    first = windows[0].step
-    # Without a step before it, the first window has as many steps as the second.
-    own = first - before if before is not None and before < first else min(gaps[0], first)
-    counts = [one.steps or gap for one, gap in zip(windows, [own, *gaps], strict=True)]
+    counts = [
+        one.steps or gap
+        for one, gap in zip(windows, _counts([one.step for one in windows], before), strict=True)
+    ]
     paces = [pace(one) for one in windows]
     losses = [one.values.get("loss", 0.0) for one in windows]
     if max(paces) <= _SLOW * min(paces) and math.isfinite(sum(paces) + sum(losses)):
         return [merged(windows, counts)]  # of one kind
     return _by_kind(windows, counts)
+
+
+def _counts(steps: Sequence[int], before: int | None) -> list[int]:
+    """How many steps each of several windows has.
+
+    Without a step before it, the first one has as many as the second.
+    """
+    gaps = [after - one for one, after in itertools.pairwise(steps)]
+    first = steps[0]
+    return [first - before if before is not None and before < first else min(gaps[0], first), *gaps]
+
+
+def _are_alike(rows: Rows) -> bool:
+    """Whether none of them is slow, and each has the value that its pace is taken from."""
+    names = "seconds", "samples_per_second", "tokens_per_second", "tokens_per_second_per_gpu"
+    column = next((rows.values[name] for name in names if name in rows.values), [1.0])
+    return min(column) > 0 and max(column) <= _SLOW * min(column)
 
 
 def _by_kind(windows: Sequence[Window], counts: Sequence[int]) -> list[Window]:
@@ -132,12 +169,39 @@ def merged(windows: Sequence[Window], counts: Sequence[int]) -> Window:
         highs = _columns([one.high or one.values for one in windows])
     return Window(
         windows[-1].step,
-        {name: _value(name, column, windows, weights) for name, column in columns.items()},
+        {
+            name: _value(
+                name,
+                column,
+                weights
+                and [
+                    weight
+                    for one, weight in zip(windows, weights, strict=True)
+                    if name in one.values
+                ],
+            )
+            for name, column in columns.items()
+        },
         sum(counts),
         windows[-1].rank,
         {name: min(column) for name, column in lows.items()},
         {name: max(column) for name, column in highs.items()},
         sum([one.lines for one in windows]),
+    )
+
+
+def merged_rows(rows: Rows, counts: Sequence[int]) -> Window:
+    """As `merged`."""
+    weights = counts if len(set(counts)) > 1 else None
+    values = cast("dict[Quantity, list[float]]", rows.values)
+    return Window(
+        rows.steps[-1],
+        {name: _value(name, column, weights) for name, column in values.items()},
+        sum(counts),
+        None,
+        {name: min(column) for name, column in values.items()},
+        {name: max(column) for name, column in values.items()},
+        len(counts),
     )
 
 
@@ -149,21 +213,13 @@ def _columns(rows: Sequence[Mapping[Quantity, float]]) -> dict[Quantity, Sequenc
     return {name: [row[name] for row in rows if name in row] for name in names}
 
 
-def _value(
-    name: Quantity,
-    column: Sequence[float],
-    windows: Sequence[Window],
-    weights: Sequence[int] | None,
-) -> float:
+def _value(name: Quantity, column: Sequence[float], weights: Sequence[int] | None) -> float:
     if name in _LAST:
         return column[-1]
     if name == "skipped":
         return sum(column)
     if name == "memory_gib":
         return max(column)
-    if weights:
-        pairs = zip(windows, weights, strict=True)
-        weights = [weight for one, weight in pairs if name in one.values]
     if name in _RATES and min(column) > 0:  # of the same steps, the times add up
         return 1 / _mean([1 / value for value in column], weights)
     return _mean(column, weights)
