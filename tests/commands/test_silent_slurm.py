@@ -56,6 +56,13 @@ def test_status_shows_what_is_recorded_if_slurm_does_not_answer(
     assert (done.code, SAID in done.err) == (0, True)
     mine = clusterjobs("status")
     assert (mine.code, SAID in mine.err) == (1, True)
+    pathlib.Path("new.yaml").write_text(
+        "{name: new, cluster: small, framework: command, command: [./x], logs: logs}"
+    )
+    for command in ("status", "logs"):
+        new = clusterjobs(command, "new.yaml")
+        assert (new.code, "what is in the queue is not known" in new.err) == (1, True)
+        assert "is in the queue, and" not in new.err
     watched = clusterjobs("status", "sweep.yaml", "--watch")
     assert (watched.code, SAID in watched.err) == (1, True)
 

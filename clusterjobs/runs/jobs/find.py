@@ -31,6 +31,7 @@ class SpecJobs(NamedTuple):
     `spec` is the name of its file, `name` its own. `others`: the number of other specs' jobs below
     `logs`. `unstarted`: those of `folders` that ended before they had one. `submissions`: what
     `submit` has recorded of the spec. `queued` and `ended`: those of `folders` that Slurm knows.
+    `knows_queue`: whether Slurm has said which jobs there are.
     """
 
     spec: str
@@ -42,6 +43,7 @@ class SpecJobs(NamedTuple):
     submissions: tuple[Submission, ...] = ()
     queued: Mapping[str, Queued] = {}
     ended: Mapping[str, Queued] = {}
+    knows_queue: bool = True
 
     def owns(self, job: Queued) -> bool:
         """Whether it is a job of the spec."""
@@ -70,8 +72,10 @@ class SpecJobs(NamedTuple):
     def _nothing(self) -> InputError:
         others = f"; the jobs of other specs there: {self.others}" if self.others else ""
         lab = "" if local_cluster() else _LAB_HINT
+        queue = "is in the queue, and none " if self.knows_queue else ""
+        unknown = "" if self.knows_queue else "; what is in the queue is not known"
         return one_problem(
-            f"no job of {self.spec} is in the queue, and none has written to {self.logs}",
+            f"no job of {self.spec} {queue}has written to {self.logs}{unknown}",
             hint=f"a job writes to `logs` of its spec once it has started{others}{lab}",
         )
 
@@ -123,7 +127,8 @@ def jobs_of_spec(
         if key in own and (key in unstarted or is_of_folder(job, own[key], submissions))
     }
     return SpecJobs(
-        *(file, spec.name, logs, ordered, others, unstarted, submissions, queued, of_folders)
+        *(file, spec.name, logs, ordered, others, unstarted, submissions, queued, of_folders),
+        knows_queue=jobs is not None,
     )
 
 
