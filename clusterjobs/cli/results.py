@@ -1,4 +1,4 @@
-"""clusterjobs results: one table of a sweep's points, their values and their results."""
+"""clusterjobs results: one table of a sweep's points, or of a spec's jobs, with their results."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from clusterjobs.runs.results import (
     columns,
     number_of,
     ranked,
-    rows_of,
-    sweep_of,
+    result_rows,
     write_parquet,
 )
 from clusterjobs.runs.status.tables import labels, short
@@ -64,13 +63,14 @@ def results(
 ) -> None:
     """Show the points of the sweep in SPEC: values, state and results.
 
-    SPEC may also be the folder of a sweep. Of each point the newest completed job counts.
+    SPEC may also be the folder of a sweep. Of each point the newest completed job counts. Without a
+    sweep, each job of SPEC is shown.
     """
     if as_csv + as_json + (parquet is not None) > 1:
         raise click.UsageError("choose one of --csv, --json and --parquet")
     if largest and not key:
         raise click.UsageError("--largest needs --sort")
-    rows = rows_of(sweep_of(spec))
+    rows = result_rows(spec)
     if key:
         rows = ranked(rows, key, largest)
     if as_json:
@@ -86,7 +86,9 @@ def results(
             is_over = not {PENDING, RUNNING}.intersection(row.state for row in rows)
             best = "best" if is_over else "best so far"
             value = number_of(rows[0], key)
-            click.echo(f"{best}: point {rows[0].index}, {printable(key)} {value:g}")
+            first = rows[0]
+            which = f"job {first.job_id}" if first.index is None else f"point {first.index}"
+            click.echo(f"{best}: {which}, {printable(key)} {value:g}")
 
 
 def _csv(titles: Sequence[str], cells: Sequence[Sequence[Value]]) -> str:
@@ -123,9 +125,10 @@ def _data(row: Row) -> dict[str, Any]:
 def _table(rows: Sequence[Row]) -> str:
     swept = list(dict.fromkeys(key for row in rows for key in row.values))
     titles, cells = columns(rows)
-    shown = ["point", *labels(swept), *titles[2 + len(swept) : -3], "job", "problem"]
-    table_rows = [list(map(short, shown))]
+    shown = [["point", *labels(swept), *titles[2 + len(swept) : -3], "job", "problem"]]
     for row in cells:
         *first, problem, job_id, _ = map(as_text, row)
-        table_rows.append([short(cell) for cell in (first[0], *first[2:], job_id, problem)])
-    return table(table_rows)
+        shown.append([first[0], *first[2:], job_id, problem])
+    if all(row.index is None for row in rows):
+        shown = [[*line[-2:-1], *line[1:-2], line[-1]] for line in shown]
+    return table([list(map(short, line)) for line in shown])

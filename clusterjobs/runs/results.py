@@ -1,4 +1,4 @@
-"""result.json, which a point's program writes to $CLUSTERJOBS_RESULT: numbers and texts by name."""
+"""result.json, which a job's program writes to $CLUSTERJOBS_RESULT: numbers and texts by name."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from clusterjobs.files import open_regular
 from clusterjobs.plugins import named_here
 from clusterjobs.runs.jobs.folders import digest_of, point_folders, point_jobs
 from clusterjobs.runs.jobs.records import read_folder
-from clusterjobs.runs.spec_files import SpecFiles
-from clusterjobs.runs.status.job import Queue, ask_queue
-from clusterjobs.runs.status.sweep import SweepData, folder_sweep, spec_sweep
+from clusterjobs.runs.jobs.states import COMPLETED
+from clusterjobs.runs.status.job import JobData, Queue, ask_queue
+from clusterjobs.runs.status.sweep import SweepData, folder_sweep
+from clusterjobs.runs.status.targets import Finder
 
 RESULT = "result.json"
 MOST = 1 << 20  # bytes
@@ -132,7 +133,7 @@ def _plain(cell: Value) -> Value:
 
 
 # ------------------------------------------------------------------ result rows
-# The results of a sweep's points as rows: of each point its newest completed job.
+# The results of a sweep's points, or of the jobs of another spec, as rows.
 
 
 _BEFORE, _AFTER = ("index", "point"), ("problem", "job_id", "folder")
@@ -140,9 +141,12 @@ _BEFORE, _AFTER = ("index", "point"), ("problem", "job_id", "folder")
 
 @dataclass(frozen=True)
 class Row:
-    """A point and the result of its newest completed job; "" if no job of it has completed."""
+    """A point and the result of its newest completed job; "" if no job of it has completed.
 
-    index: int
+    Of a spec without a sweep, a job and its result; `index` is None.
+    """
+
+    index: int | None
     name: str
     values: dict[str, Any]
     state: str
@@ -151,20 +155,23 @@ class Row:
     folder: str
 
 
-def sweep_of(spec: pathlib.Path) -> SweepData:
-    """The sweep of a spec, or of its folder. Raises InputError."""
-    folder = named_here(spec)
+def result_rows(target: pathlib.Path) -> list[Row]:
+    """A row for each point of a sweep or of its folder, or for each job of a spec without a sweep.
+
+    Raises InputError.
+    """
+    folder = named_here(target)
     if folder.is_dir():
         sweep = folder_sweep(folder)
         if sweep is None:
             hint = "name the spec, or the folder of a sweep: /fsx/logs/lr-width"
-            raise one_problem(f"{spec} is no folder of a sweep", hint=hint)
-        return sweep.with_states(_queue())
-    points = SpecFiles(spec).load_points()
-    if points[0].spec.sweep is None:
-        hint = f"only the points of a sweep have results: see clusterjobs status {spec}"
-        raise one_problem(f"{spec} has no sweep", hint=hint)
-    return spec_sweep(spec, points).with_states(_queue())
+            raise one_problem(f"{target} is no folder of a sweep", hint=hint)
+        return _rows_of_points(sweep.with_states(_queue()))
+    group = Finder().spec(target)(_queue())
+    if group.found:
+        group.found.chosen(None)  # there must be one
+    jobs = [_row_of_job(job) for job in group.jobs]
+    return [*jobs, *(row for sweep in group.sweeps for row in _rows_of_points(sweep))]
 
 
 def _queue() -> Queue:
@@ -175,7 +182,14 @@ def _queue() -> Queue:
     return queue
 
 
-def rows_of(sweep: SweepData) -> list[Row]:
+def _row_of_job(job: JobData) -> Row:
+    has_result = job["status"] == COMPLETED
+    result = read_result(pathlib.Path(job["folder"])) if has_result else None
+    place = (job["job_id"], job["folder"])
+    return Row(None, job["name"], {}, job["status"], result or Result({}), *place)
+
+
+def _rows_of_points(sweep: SweepData) -> list[Row]:
     """A row for each point. Of each point the newest completed job counts."""
     folders = point_folders(sweep.sweep.folder)
     rows = []
@@ -203,7 +217,7 @@ def ranked(rows: Sequence[Row], key: str, largest_first: bool) -> list[Row]:
     if all(number is None for number, _ in numbers):
         titles, _ = columns(rows)
         raise one_problem(
-            f"--sort {key}: no point has such a number",
+            f"--sort {key}: no result has such a number",
             hint=f"columns: {', '.join(titles[len(_BEFORE) : -len(_AFTER)])}",
         )
     known = [(number, row) for number, row in numbers if number is not None]

@@ -18,7 +18,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clusterjobs.clusters.source import ClusterFiles, ClusterSource
-from clusterjobs.errors import Found, InputError, Problem, in_order, of_points
+from clusterjobs.errors import Found, InputError, Location, Problem, in_order, of_points
+from clusterjobs.files import open_regular
+from clusterjobs.node.job.attempt_files import newest_checkpoint
 from clusterjobs.plugins import PlannedJob, check_plans, on_this_machine
 from clusterjobs.runs.spec_files import OwnConfigs
 from clusterjobs.script.site import NO_SITE
@@ -27,9 +29,10 @@ from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.render import Inputs, Script, joined_outputs, render_script
 from clusterjobs.sites.folders import SiteFolders
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.keys.sweep import Sweep
+from clusterjobs.spec.keys.sweep import Point, Sweep
 from clusterjobs.spec.load import LoadedSpec
 from clusterjobs.spec.references import as_text
+from clusterjobs.spec.sweep import in_the_job
 from clusterjobs.text import Value, joined, show, split_text
 
 if TYPE_CHECKING:
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
 
 
 # ------------------------------------------------------------------ missing inputs
-# Warns about inputs of a job that are missing here, if their folder exists on this machine.
+# Warns about inputs of a job that are missing here, if their folder or file system is here.
 
 
 def missing_inputs(plan: Plan) -> tuple[Problem, ...]:
@@ -50,22 +53,44 @@ def missing_inputs(plan: Plan) -> tuple[Problem, ...]:
 
 def _missing(plan: Plan) -> Iterator[Problem]:
     workdir = plan.job.workdir or "."
+    folder = _fixed(workdir)
+    what = _lack_of(folder) if folder else ""
+    if what:
+        yield _missing_path(what, None, "workdir")
     for one in plan.staging.inputs:
-        path = _fixed(one.path if one.path.startswith("/") else joined(workdir, "/", one.path))
-        if path is None or one.made_late or not _is_missing(path):
-            continue
-        if not on_this_machine(path).parent.is_dir():
+        is_inside = not one.path.startswith("/")
+        path = _fixed(joined(workdir, "/", one.path) if is_inside else one.path)
+        if path is None or one.made_late or (is_inside and what) or not (lack := _lack_of(path)):
             continue
         staged = _fixed(one.staged) if one.staged else path
         if staged and _is_missing(staged):
-            yield Problem(
-                f"there is no {path}, though its folder is here: if the nodes have the same one, "
-                "the job ends before the training",
-                one.where,
-                one.key,
-                "correct the path, or put the file there before the job starts",
-                warning=True,
-            )
+            yield _missing_path(lack, one.where, one.key)
+
+
+def _missing_path(lack: str, where: Location | None, key: str) -> Problem:
+    what = f"{lack}: if the nodes have the same one, the job ends before the training"
+    hint = "correct the path, or put it there before the job starts"
+    return Problem(what, where, key, hint, warning=True)
+
+
+def _lack_of(path: pathlib.Path) -> str:
+    """How it is missing; "" if it is there, or if nothing shows that its file system is here."""
+    if not _is_missing(path):
+        return ""
+    if on_this_machine(path).parent.is_dir():
+        return f"there is no {path}, though its folder is here"
+    mounts = (one for one in path.parents if str(one) not in _OF_ANY_MACHINE and _is_mounted(one))
+    mount = next(mounts, None)
+    return f"there is no {path}, though {mount} is here" if mount else ""
+
+
+_OF_ANY_MACHINE = ("/", "/home", "/mnt", "/tmp")  # mounted here, they say nothing of the nodes
+
+
+def _is_mounted(folder: pathlib.Path) -> bool:
+    """Whether a file system is mounted there; in a lab's shell, whether the lab has the folder."""
+    here = on_this_machine(folder)
+    return here.is_dir() if here != folder else os.path.ismount(folder)
 
 
 def _fixed(path: Value) -> pathlib.Path | None:
@@ -81,6 +106,42 @@ def _is_missing(path: pathlib.Path) -> bool:
     except OSError:  # no permission, or not a valid path
         pass
     return False
+
+
+# ------------------------------------------------------------------ other checkpoints
+# Warns about checkpoints of a training with other values, which the job refuses: origin.sh.j2.
+
+
+_ORIGIN = ".clusterjobs-origin"
+
+
+def other_checkpoints(plan: Plan, point: Point, origin: str) -> Iterator[Problem]:
+    """Only if the folder of the checkpoints can be read here. `origin`: of the spec."""
+    written = plan.checkpoints
+    if written.path is None or written.resumes_any:
+        return
+    folder, marker = (
+        on_this_machine(in_the_job(one, point, packed=False)) if one else None
+        for one in (written.path, written.marker)
+    )
+    assert folder
+    try:
+        with open_regular(folder / _ORIGIN) as file:
+            there = {*file.read(_MOST_ORIGIN).decode(errors="replace").split()}
+    except (OSError, ValueError):
+        return
+    keys = {one.partition("=")[0] for one in there ^ {*origin.split()}}
+    if there and keys and newest_checkpoint(str(folder), str(marker) if marker else None):
+        yield Problem(
+            f"the checkpoints in {folder} are of another training, with another "
+            f"{' '.join(sorted(keys))}: the job ends before the training",
+            path="checkpoints.path",
+            hint="choose another folder, or resume them with checkpoints: {from: any}",
+            warning=True,
+        )
+
+
+_MOST_ORIGIN = 1 << 20  # bytes
 
 
 # ------------------------------------------------------------------ shared folders
@@ -366,7 +427,8 @@ class Run:
                 of_inputs[inputs] = missing_inputs(plan)
             if folders not in of_folders:
                 of_folders[folders] = tuple(unsafe_folders(*folders))
-            problems = (*plan.warnings, *of_inputs[inputs], *of_folders[folders])
+            others = other_checkpoints(plan, one.point, self.inputs.origin)
+            problems = (*plan.warnings, *of_inputs[inputs], *of_folders[folders], *others)
             found.append(Found(one.point.name, problems))
         return (*of_points(found, len(found)), *self._of_arrays())
 

@@ -602,11 +602,6 @@ class SweepJob(NamedTuple):
         return (
             Variable("CLUSTERJOBS_SWEEP", self.name, "the name of the sweep"),
             Variable("CLUSTERJOBS_POINT", POINT, "the name of this point"),
-            Variable(
-                "CLUSTERJOBS_RESULT",
-                joined(JOB_DIR, "/result.json"),
-                "the file for this point's results",
-            ),
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -84,3 +85,45 @@ def test_in_the_shell_of_a_lab_the_inputs_are_in_the_labs_folder(
     assert "there is no /fsx/code/train.py, though its folder is here" in said(workdir="/fsx/code")
     (lab / "shared" / "fsx" / "code" / "train.py").touch()
     assert said(workdir="/fsx/code") == ""
+
+
+def test_a_folder_that_a_mounted_file_system_does_not_have(
+    said: Callable[..., str], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounts = [str(tmp_path)]
+    monkeypatch.setattr("os.path.ismount", lambda path: str(path) in mounts)
+    code = f"{tmp_path}/team/code"
+    told = said(workdir=code)
+    assert told.count("there is no") == 1  # of the script in it, nothing more is said
+    assert f"warning: workdir: there is no {code}, though {tmp_path} is here" in told
+    assert f"there is no {code}/a.py" in said(script=f"{code}/a.py")
+    mounts[:] = ["/", "/home"]
+    assert said(workdir=code) == ""
+    assert said(workdir="/home/of-nobody/code") == ""
+
+
+def test_checkpoints_of_a_training_with_other_values(
+    clusterjobs: Callable[..., Any], folder: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    def said(**keys: Any) -> str:
+        base = {"name": "a", "cluster": "small", "framework": "command", "command": ["./train"]}
+        saved = {"path": f"{tmp_path}/saved", **keys.pop("checkpoints", {})}
+        spec = {**base, "args": {"lr": 1}, "checkpoints": saved, **keys}
+        (folder / "exp.yaml").write_text(yaml.safe_dump(spec))
+        outcome = clusterjobs("render", "exp.yaml", "-o", "out", "--force")
+        assert outcome.code == 0, outcome.err
+        return str(outcome.err)
+
+    warning = "of another training, with another args.lr: the job ends before the training"
+    assert warning not in said()
+    plan = (folder / "out" / "job.sh").read_text()
+    (origin,) = re.findall(r'"origin": "([^"[]+)"', plan)
+    (tmp_path / "saved").mkdir()
+    (tmp_path / "saved" / ".clusterjobs-origin").write_text(origin.replace(" ", "\n") + "\n")
+    assert warning not in said(args={"lr": 2})  # no checkpoint yet
+    (tmp_path / "saved" / "step-10").touch()
+    assert warning not in said()
+    told = said(args={"lr": 2})
+    assert f"warning: checkpoints.path: the checkpoints in {tmp_path}/saved are {warning}" in told
+    assert warning not in said(args={"lr": 2}, checkpoints={"from": "any"})
+    assert warning not in said(args={"lr": 2}, checkpoints={"path": f"{tmp_path}/other"})

@@ -196,15 +196,30 @@ def test_a_result_with_the_name_of_a_column_is_renamed(
     assert row["list"] == '[1, "b"]'
 
 
-def test_a_spec_without_a_sweep_has_no_results(
-    clusterjobs: Callable[..., Any], folder: pathlib.Path
+def test_each_job_of_a_spec_without_a_sweep_is_a_row(
+    clusterjobs: Callable[..., Any], sweep: SweepOnDisk, tmp_path: pathlib.Path
 ) -> None:
-    (folder / "exp.yaml").write_text(
-        "name: a\ncluster: small\nframework: command\ncommand: ['true']\nlogs: logs\n"
-    )
-    done = clusterjobs("results", "exp.yaml")
-    assert (done.code, "exp.yaml has no sweep" in done.err) == (1, True)
-    assert clusterjobs("results", "exp.yaml", "--csv", "--json").code == 2
+    spec = tmp_path / "sweep.yaml"
+    text, _, _ = spec.read_text().partition("sweep:\n")
+    spec.write_text(text)
+    done = clusterjobs("results", spec)
+    assert (done.code, "no job of sweep.yaml is in the queue" in done.err) == (1, True)
+    for source, job_id in zip(sorted(sweep.folder.glob("*/*")), ("40", "51", "42"), strict=True):
+        assert source.name == job_id
+        source.rename(tmp_path / "logs" / job_id)
+    done = clusterjobs("results", spec, "--sort", "loss")
+    assert [line.split()[:3] for line in done.out.splitlines()] == [
+        ["job", "state", "loss"],
+        ["51", "completed", "2.5"],
+        ["40", "completed", "9"],
+        ["42", "failed"],
+        ["best:", "job", "51,"],
+    ]
+    rows = json.loads(clusterjobs("results", spec, "--json").out)["points"]
+    assert [(row["index"], row["job_id"]) for row in rows] == [
+        (None, x) for x in ("40", "42", "51")
+    ]
+    assert rows[2]["result"]["loss"] == 2.5
 
 
 def test_parquet_without_pyarrow_says_what_to_install(

@@ -156,6 +156,7 @@ def _variables_of_sections(context: Context) -> tuple[Variable, ...]:
     sections = (context.restarts, context.preflight, context.program, context.points)
     return (
         *(one for section in sections if section for one in section.environment),
+        Variable("CLUSTERJOBS_RESULT", joined(JOB_DIR, "/result.json"), "the file for results"),
         *plan_node_rank(context),
         *_setup_inside(context),
         *(Variable(*one) for one in (options.variables() if options else ())),

@@ -8,6 +8,7 @@
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   export NCCL_DEBUG=INFO
   export NCCL_TESTS_SPLIT_MASK=0x0
   # libfabric and its NCCL plugin, wherever the AMI has them
@@ -24,6 +25,7 @@
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   export OMPI_MCA_pml=cm
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
@@ -43,6 +45,7 @@ END
   # ---- environment ---------------------------------------------------------------------------
   export OMP_NUM_THREADS=4 # CPUs of one rank; by default every rank uses all
   export PYTHONUNBUFFERED=1 # log lines appear when they are written
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   export DATA="${DATA_ROOT:?not set on this node: ${reason:=not_started}}/pile"
 
 # ======== shell-with-arguments
@@ -66,6 +69,7 @@ main() {
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   export CLUSTERJOBS_CONTAINER_SETUP="$job_dir/container_setup.bash" # software.container.setup
 
   set +u # the modules' own code reads unset variables
@@ -85,6 +89,7 @@ main() {
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   export WANDB_MODE=offline
 
   # ---- secrets: no value is in this script, in a file of the job or on a command line --------
@@ -104,6 +109,7 @@ main() {
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token" # else a killed build's lock stays
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   export WANDB_PROJECT=gpt
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
@@ -122,6 +128,7 @@ main() {
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token" # else a killed build's lock stays
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
@@ -144,6 +151,7 @@ main() {
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token" # else a killed build's lock stays
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
   VIRTUAL_ENV=/fsx/envs/bert; export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
@@ -161,6 +169,7 @@ main() {
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token" # else a killed build's lock stays
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   export NOTE='$(touch /tmp/never)'
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
@@ -177,6 +186,7 @@ main() {
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token" # else a killed build's lock stays
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   export TRANSFORMERS_OFFLINE=1
   export HF_DATASETS_OFFLINE=1
 
@@ -211,6 +221,7 @@ main() {
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token" # else a killed build's lock stays
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   VIRTUAL_ENV=/beegfs/nlp/env; export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
   [[ -x $VIRTUAL_ENV/bin/python3 ]] || fail "no virtual environment at $VIRTUAL_ENV"
 
@@ -230,6 +241,7 @@ main() {
   export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE:-131072}"
   export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL:-PHB}" # RDMA to GPUs on the NUMA node of the card
   export NCCL_CROSS_NIC="${NCCL_CROSS_NIC:-1}" # the cards of a node share one network
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
 
   # The cluster's code (setup) is parsed when it runs, so that an error in it ends the job here.
   set +u
@@ -262,6 +274,7 @@ END
   export PL_TRAINER_DEFAULT_ROOT_DIR=/leonardo_scratch/large/abc/checkpoints/protein-lm
   # where the callback saves, and looks for the newest checkpoint
   export CLUSTERJOBS_CHECKPOINTS=/leonardo_scratch/large/abc/checkpoints/protein-lm
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   # Lightning loads the callback from here, by its entry point
   export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$job_dir/lightning"
 
@@ -281,6 +294,7 @@ END
   export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE:-131072}"
   export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL:-PHB}" # RDMA to GPUs on the NUMA node of the card
   export NCCL_CROSS_NIC="${NCCL_CROSS_NIC:-1}" # the cards of a node share one network
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   export MIOPEN_USER_DB_PATH="/tmp/miopen-${USER-}" # MIOpen's cache cannot be locked on Lustre
   export MIOPEN_CUSTOM_CACHE_DIR="/tmp/miopen-${USER-}" # likewise
   export HF_HUB_OFFLINE=1
@@ -309,6 +323,7 @@ END
   export NCCL_FASTRAK_IFNAME='enp6s0,enp7s0,enp13s0,enp14s0,enp134s0,enp135s0,enp141s0,enp142s0'
   export NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY=/dev/aperture_devices # where the node has the apertures of the cards
   export CUDA_DEVICE_MAX_CONNECTIONS=1 # tensor and context ranks need kernels in launch order; Blackwell does not
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   export NVIDIA_VISIBLE_DEVICES=all # else enroot shows no GPU to an image
   export NVIDIA_DRIVER_CAPABILITIES='compute,utility' # driver libraries of CUDA
 
@@ -324,6 +339,7 @@ END
   export NCCL_DEBUG_SUBSYS='INIT,NET' # of that, what is about the network
   export NCCL_DEBUG_FILE="$job_dir/nccl/%h.%p" # a file for each rank
   export CUDA_DEVICE_MAX_CONNECTIONS=1 # tensor and context ranks need kernels in launch order; Blackwell does not
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   export NVIDIA_VISIBLE_DEVICES=all # else enroot shows no GPU to an image
   export NVIDIA_DRIVER_CAPABILITIES='compute,utility' # driver libraries of CUDA
   # mlx5_4 and mlx5_5 are ports of the storage network
@@ -366,6 +382,7 @@ main() {
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   export CUDA_DEVICE_MAX_CONNECTIONS=1 # tensor and context ranks need kernels in launch order; Blackwell does not
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
 
   # The cluster's code (setup) is parsed when it runs, so that an error in it ends the job here.
   set +u
@@ -389,6 +406,7 @@ END
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   export TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 # torch 2.6 and later need it for fairseq's checkpoints
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   export NCCL_SOCKET_IFNAME=ens3f0 # the other interface is the management network
 
   # The cluster's code (setup) is parsed when it runs, so that an error in it ends the job here.
@@ -438,6 +456,7 @@ END
   export NCCL_P2P_NET_CHUNKSIZE=524288 # likewise
   export NCCL_P2P_PCI_CHUNKSIZE=524288 # likewise
   export NCCL_P2P_NVL_CHUNKSIZE=1048576 # likewise
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   export NVIDIA_VISIBLE_DEVICES=all # else enroot shows no GPU to an image
   export NVIDIA_DRIVER_CAPABILITIES='compute,utility' # driver libraries of CUDA
 
@@ -457,6 +476,7 @@ END
   export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE:-131072}"
   export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL:-PHB}" # RDMA to GPUs on the NUMA node of the card
   export NCCL_CROSS_NIC="${NCCL_CROSS_NIC:-1}" # the cards of a node share one network
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   export HDF5_USE_FILE_LOCKING=FALSE
 
 # ======== gpt-neox-2node-gcp
@@ -470,6 +490,7 @@ END
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   export LOCAL_WORLD_SIZE=8 # ranks per node, which srun does not set
   export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token" # else a killed build's lock stays
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
 
 # ======== fabric-infiniband
   # ---- environment ---------------------------------------------------------------------------
@@ -483,6 +504,7 @@ END
   export NCCL_DEBUG=INFO # its log says whether InfiniBand is used
   export NCCL_DEBUG_SUBSYS='INIT,NET' # of that, what is about the network
   export NCCL_DEBUG_FILE="$job_dir/nccl/%h.%p" # a file for each rank
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   export NCCL_IB_HCA='=mlx5_0,mlx5_1'
 
 # ======== fabric-slingshot
@@ -501,6 +523,7 @@ END
   export NCCL_DEBUG=INFO # its log says whether Slingshot is used
   export NCCL_DEBUG_SUBSYS='INIT,NET' # of that, what is about the network
   export NCCL_DEBUG_FILE="$job_dir/nccl/%h.%p" # a file for each rank
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   export FI_CXI_DEFAULT_CQ_SIZE=262144
 
 # ======== fabric-tcpx
@@ -534,6 +557,7 @@ END
   export NCCL_P2P_NET_CHUNKSIZE=524288 # likewise
   export NCCL_P2P_PCI_CHUNKSIZE=524288 # likewise
   export NCCL_P2P_NVL_CHUNKSIZE=1048576 # likewise
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   export NVIDIA_VISIBLE_DEVICES=all # else enroot shows no GPU to an image
   export NVIDIA_DRIVER_CAPABILITIES='compute,utility' # driver libraries of CUDA
 
@@ -562,6 +586,7 @@ END
   export NCCL_DEBUG=INFO # its log says whether GPUDirect-TCPXO is used
   export NCCL_DEBUG_SUBSYS='INIT,NET' # of that, what is about the network
   export NCCL_DEBUG_FILE="$job_dir/nccl/%h.%p" # a file for each rank
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   # NCCL's plugin, which the prolog installs
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/var/lib/tcpxo/lib64"
 
@@ -572,6 +597,7 @@ END
   export FI_PROVIDER=efa # Neuron's collectives between nodes use EFA
   export FI_EFA_USE_DEVICE_RDMA=1 # device memory without a copy; libfabric before 1.18 has it off
   export FI_EFA_FORK_SAFE=1 # data loaders fork; needed by kernels before 5.13
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   export NEURON_COMPILE_CACHE_URL=/fsx/neuron-cache
   # libfabric, wherever the AMI has it
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64"
@@ -591,6 +617,7 @@ END
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   export LOCAL_SIZE=1 # ranks per node, which only deepspeed's launcher sets
   export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token" # else a killed build's lock stays
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
@@ -606,6 +633,7 @@ END
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   export CUDA_DEVICE_MAX_CONNECTIONS=1 # tensor and context ranks need kernels in launch order; Blackwell does not
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
   VIRTUAL_ENV=/fsx/envs/megatron; export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
@@ -624,6 +652,7 @@ END
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   export NVIDIA_VISIBLE_DEVICES=all # else enroot shows no GPU to an image
   export NVIDIA_DRIVER_CAPABILITIES='compute,utility' # driver libraries of CUDA
 
@@ -640,6 +669,7 @@ END
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   export LOCAL_WORLD_SIZE=8 # ranks per node, which srun does not set
   export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token" # else a killed build's lock stays
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
@@ -658,6 +688,7 @@ END
   export NCCL_DEBUG_FILE="$job_dir/nccl/%h.%p" # a file for each rank
   export LOCAL_SIZE=8 # ranks per node, which only deepspeed's launcher sets
   export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token" # else a killed build's lock stays
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
   VIRTUAL_ENV='/fsx/my envs/megatron'; export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
@@ -687,6 +718,7 @@ main() {
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
   export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
 
 # ======== roles-vllm-pyxis
   # ---- environment ---------------------------------------------------------------------------
@@ -703,6 +735,7 @@ main() {
   export NCCL_DEBUG=INFO # its log says whether EFA is used
   export NCCL_DEBUG_SUBSYS='INIT,NET' # of that, what is about the network
   export NCCL_DEBUG_FILE="$job_dir/nccl/%h.%p" # a file for each rank
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   export NVIDIA_VISIBLE_DEVICES=all # else enroot shows no GPU to an image
   export NVIDIA_DRIVER_CAPABILITIES='compute,utility' # driver libraries of CUDA
 
@@ -720,6 +753,7 @@ main() {
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token" # else a killed build's lock stays
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   export COLLECTOR="${CLUSTERJOBS_COLLECTOR_ADDR-}"
   export NODE="${SLURM_JOB_ID-}"
   # libfabric and its NCCL plugin, wherever the AMI has them
@@ -751,7 +785,7 @@ main() {
   export PYTHONUNBUFFERED=1 # log lines appear when they are written
   export CLUSTERJOBS_SWEEP=prompts # the name of the sweep
   export CLUSTERJOBS_POINT="$point_name" # the name of this point
-  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for this point's results
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   export PROMPT="${prompt_2-}"
 
 # ======== sweep-packed
@@ -785,7 +819,7 @@ main() {
   export CLUSTERJOBS_STOP_FILE="$job_dir/stop" # once this file is there: save a checkpoint and end
   export CLUSTERJOBS_SWEEP=lr # the name of the sweep
   export CLUSTERJOBS_POINT="$point_name" # the name of this point
-  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for this point's results
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
@@ -825,7 +859,7 @@ main() {
   export CLUSTERJOBS_STOP_FILE="$job_dir/stop" # once this file is there: save a checkpoint and end
   export CLUSTERJOBS_SWEEP=scaling # the name of the sweep
   export CLUSTERJOBS_POINT="$point_name" # the name of this point
-  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for this point's results
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
@@ -845,7 +879,7 @@ main() {
   export NCCL_DEBUG_FILE="$job_dir/nccl/%h.%p" # a file for each rank
   export CLUSTERJOBS_SWEEP=scaling # the name of the sweep
   export CLUSTERJOBS_POINT="$point_name" # the name of this point
-  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for this point's results
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
@@ -871,6 +905,7 @@ main() {
   export OMP_NUM_THREADS=2 # CPUs of one rank; by default every rank uses all
   export PYTHONUNBUFFERED=1 # log lines appear when they are written
   export CLUSTERJOBS_STOP_FILE="$job_dir/stop" # once this file is there: save a checkpoint and end
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 # a new store for restarted ranks
   export TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE='[rank${rank}]: ' # torchrun's label of a line
 
@@ -887,6 +922,7 @@ main() {
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
@@ -901,6 +937,7 @@ main() {
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 # a new store for restarted ranks
   export TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE='[rank${rank}]: ' # torchrun's label of a line
   # libfabric and its NCCL plugin, wherever the AMI has them
@@ -911,6 +948,7 @@ main() {
   export OMP_NUM_THREADS=2 # CPUs of one rank; by default every rank uses all
   export PYTHONUNBUFFERED=1 # log lines appear when they are written
   export ACCELERATE_USE_CPU=true # no GPUs; without it, every rank would train alone
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
 
 # ======== accelerate-launch-zero
   # ---- environment ---------------------------------------------------------------------------
@@ -926,6 +964,7 @@ main() {
   export ACCELERATE_GRADIENT_ACCUMULATION_STEPS=4 # batch: Accelerator accumulates as often
   export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token" # else a killed build's lock stays
   export ACCELERATE_DEEPSPEED_CONFIG_FILE="$job_dir/ds_config.json" # batch, precision, zero and ds_config
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
@@ -950,6 +989,7 @@ main() {
   export FSDP_OFFLOAD_PARAMS=false # fsdp, as accelerate launch passes it on
   export FSDP_ACTIVATION_CHECKPOINTING=true # fsdp, as accelerate launch passes it on
   export FSDP_STATE_DICT_TYPE=SHARDED_STATE_DICT # fsdp, as accelerate launch passes it on
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
@@ -972,6 +1012,7 @@ main() {
   export PL_TRAINER_ACCUMULATE_GRAD_BATCHES=2 # the Trainer's accumulate_grad_batches, if the script gives none
   export PL_TRAINER_DEFAULT_ROOT_DIR=/fsx/checkpoints/vit # the Trainer's default_root_dir, if the script gives none
   export CLUSTERJOBS_CHECKPOINTS=/fsx/checkpoints/vit # where the callback saves, and looks for the newest checkpoint
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
   # Lightning loads the callback from here, by its entry point
@@ -993,6 +1034,7 @@ main() {
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   export COMPOSER_RUN_NAME=mpt # the same in each attempt, for Trainer(autoresume=True)
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
@@ -1001,6 +1043,7 @@ main() {
   export OMP_NUM_THREADS=2 # CPUs of one rank; by default every rank uses all
   export PYTHONUNBUFFERED=1 # log lines appear when they are written
   export TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 # torch 2.6 and later need it for fairseq's checkpoints
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
 
 # ======== jax-p4d
   # ---- environment ---------------------------------------------------------------------------
@@ -1016,6 +1059,7 @@ main() {
   export JAX_LOCAL_DEVICE_IDS='0,1,2,3,4,5,6,7' # in Slurm, JAX gives a rank one GPU by default
   # JAX would call the first node through the proxy, and hang
   [[ -z ${grpc_proxy:-}${https_proxy:-}${http_proxy:-} ]] || export no_grpc_proxy="$MASTER_ADDR"
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
   VIRTUAL_ENV=/fsx/envs/jax; export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
@@ -1034,6 +1078,7 @@ main() {
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   export HOROVOD_FUSION_THRESHOLD=67108864
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
@@ -1054,6 +1099,7 @@ main() {
   export OMPI_MCA_pml=ob1 # TCP: with RDMA, Open MPI may crash
   export OMPI_MCA_btl=^openib # likewise
   export OMPI_MCA_btl_tcp_if_exclude='lo,docker0' # these interfaces lead to no other node
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
@@ -1092,6 +1138,7 @@ main() {
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token" # else a killed build's lock stays
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   export WANDB_PROJECT='my project'
   export WANDB_DIR="${SLURM_SUBMIT_DIR-}/wandb"
   export TRITON_CACHE_DIR="/tmp/triton-${USER-}"
@@ -1155,6 +1202,7 @@ END
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   export CLUSTERJOBS_NODE_RANK="node-rank-$token" # placeholder: each node replaces it by its rank
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
@@ -1178,6 +1226,7 @@ END
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   export LR="$LR" # the parameter
   export MASTER_PORT=29500 # forced: the firewall lets no other port through
   # libfabric and its NCCL plugin, wherever the AMI has them
@@ -1192,6 +1241,7 @@ main() {
   # ---- environment ---------------------------------------------------------------------------
   export OMP_NUM_THREADS=4 # CPUs of one rank; by default every rank uses all
   export PYTHONUNBUFFERED=1 # log lines appear when they are written
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   export GREETING="Grüß Gott, ${USER-}"
 
 # ======== secrets
@@ -1226,6 +1276,7 @@ main() {
   # ---- environment ---------------------------------------------------------------------------
   export OMP_NUM_THREADS=4 # CPUs of one rank; by default every rank uses all
   export PYTHONUNBUFFERED=1 # log lines appear when they are written
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
 
   set +u # the modules' own code reads unset variables
   type module >/dev/null 2>&1 || . /etc/profile.d/modules.sh || . /etc/profile.d/lmod.sh \
@@ -1260,6 +1311,7 @@ main() {
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   export OTHER=1
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"

@@ -41,6 +41,7 @@ main() {
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token" # else a killed build's lock stays
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
   VIRTUAL_ENV=/fsx/envs/gpt; export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"

@@ -40,6 +40,7 @@ main() {
   export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   export NVIDIA_VISIBLE_DEVICES=all # else enroot shows no GPU to an image
   export NVIDIA_DRIVER_CAPABILITIES='compute,utility' # driver libraries of CUDA
   export HF_HOME=/cache
@@ -66,8 +67,8 @@ main() {
   inside=( # variables that the ranks get, whatever the image sets; by name, so that no value shows
     MASTER_ADDR MASTER_PORT OMP_NUM_THREADS PYTHONUNBUFFERED NCCL_DEBUG NCCL_SOCKET_IFNAME
     TORCH_NCCL_DUMP_ON_TIMEOUT TORCH_FR_BUFFER_SIZE TORCH_FR_DUMP_TEMP_FILE FI_PROVIDER
-    FI_EFA_USE_HUGE_PAGE NVIDIA_VISIBLE_DEVICES NVIDIA_DRIVER_CAPABILITIES HF_HOME
-    WANDB_API_KEY
+    FI_EFA_USE_HUGE_PAGE CLUSTERJOBS_RESULT NVIDIA_VISIBLE_DEVICES NVIDIA_DRIVER_CAPABILITIES
+    HF_HOME WANDB_API_KEY
   )
   container_mounts=$(IFS=, && printf '%s' "${mounts[*]}")
   container_env=$(IFS=, && printf '%s' "${inside[*]}")

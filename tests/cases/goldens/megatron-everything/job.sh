@@ -51,6 +51,7 @@ main() {
   export NCCL_DEBUG_SUBSYS='INIT,NET' # of that, what is about the network
   export NCCL_DEBUG_FILE="$job_dir/nccl/%h.%p" # a file for each rank
   export CUDA_DEVICE_MAX_CONNECTIONS=1 # tensor and context ranks need kernels in launch order; Blackwell does not
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   export WANDB_PROJECT=gpt
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"

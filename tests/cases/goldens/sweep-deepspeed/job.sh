@@ -48,7 +48,7 @@ main() {
   export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token" # else a killed build's lock stays
   export CLUSTERJOBS_SWEEP=lr-micro # the name of the sweep
   export CLUSTERJOBS_POINT="$point_name" # the name of this point
-  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for this point's results
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
   export WANDB_PROJECT=gpt
   export WANDB_NAME="${point_name-}"
   # libfabric and its NCCL plugin, wherever the AMI has them
