@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clusterjobs.clusters.source import ClusterFiles, ClusterSource
 from clusterjobs.errors import Found, InputError, Location, Problem, in_order, of_points
-from clusterjobs.files import open_regular
-from clusterjobs.node.job.attempt_files import newest_checkpoint
 from clusterjobs.plugins import PlannedJob, check_plans, on_this_machine
 from clusterjobs.runs.spec_files import OwnConfigs
 from clusterjobs.script.site import NO_SITE
@@ -32,7 +30,6 @@ from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.sweep import Point, Sweep
 from clusterjobs.spec.load import LoadedSpec
 from clusterjobs.spec.references import as_text
-from clusterjobs.spec.sweep import in_the_job
 from clusterjobs.text import Value, joined, show, split_text
 
 if TYPE_CHECKING:
@@ -120,18 +117,25 @@ def other_checkpoints(plan: Plan, point: Point, origin: str) -> Iterator[Problem
     written = plan.checkpoints
     if written.path is None or written.resumes_any:
         return
-    folder, marker = (
-        on_this_machine(in_the_job(one, point, packed=False)) if one else None
-        for one in (written.path, written.marker)
-    )
-    assert folder
+    names: Callable[[Value], str] = show
+    if point.values:
+        from clusterjobs.spec.sweep import in_the_job  # most specs have one point
+
+        names = functools.partial(in_the_job, point=point, packed=False)
+    folder = on_this_machine(names(written.path))
+    marker = str(on_this_machine(names(written.marker))) if written.marker else None
+    if not os.path.lexists(folder / _ORIGIN):
+        return
+    from clusterjobs.files import open_regular  # most specs have no checkpoints yet
+    from clusterjobs.node.job.attempt_files import newest_checkpoint
+
     try:
         with open_regular(folder / _ORIGIN) as file:
             there = {*file.read(_MOST_ORIGIN).decode(errors="replace").split()}
-    except (OSError, ValueError):
+    except OSError:
         return
     keys = {one.partition("=")[0] for one in there ^ {*origin.split()}}
-    if there and keys and newest_checkpoint(str(folder), str(marker) if marker else None):
+    if there and keys and newest_checkpoint(str(folder), marker):
         yield Problem(
             f"the checkpoints in {folder} are of another training, with another "
             f"{' '.join(sorted(keys))}: the job ends before the training",

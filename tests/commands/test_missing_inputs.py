@@ -127,3 +127,12 @@ def test_checkpoints_of_a_training_with_other_values(
     assert f"warning: checkpoints.path: the checkpoints in {tmp_path}/saved are {warning}" in told
     assert warning not in said(args={"lr": 2}, checkpoints={"from": "any"})
     assert warning not in said(args={"lr": 2}, checkpoints={"path": f"{tmp_path}/other"})
+    sweep = {"grid": {"args.seed": [1, 2]}}
+    first = re.escape(f"the checkpoints in {tmp_path}/saved/seed=1-")
+    assert warning not in said(sweep=sweep)
+    (point,) = tmp_path.glob("work/out/points.csv")
+    label = point.read_text().splitlines()[1].split(",")[1].partition("-")[2]
+    (tmp_path / "saved").rename(tmp_path / "all")
+    (tmp_path / "saved").mkdir()
+    (tmp_path / "all").rename(tmp_path / "saved" / label)
+    assert re.search(first, said(args={"lr": 2}, sweep=sweep))
