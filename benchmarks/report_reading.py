@@ -61,12 +61,14 @@ def _write_format(log: Path, line: Callable[[int], str]) -> None:
 
 def _rows(what: str, log: Path, least: float | None = None) -> list[Row]:
     program = str(Path(sys.executable).with_name("clusterjobs"))
+    start = log.with_name("start.log")
+    start.write_bytes(b"".join(map(_step, range(10))))
     commands = {
         # Through a pipe: grep stops at the first match if its output is /dev/null.
         "grep": ["sh", "-c", 'grep -c iteration "$1" | cat', "sh", str(log)],
         "loop": [sys.executable, "-c", _LOOP, str(log)],
         "report": [sys.executable, program, "report", str(log)],
-        "start": [sys.executable, program, "report", os.devnull],
+        "start": [sys.executable, program, "report", str(start)],
     }
     measured = {
         name: (lambda command=command: processor_seconds(command, os.environ))  # type: ignore[misc]

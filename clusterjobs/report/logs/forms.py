@@ -54,9 +54,12 @@ class Rows(NamedTuple):
         return all(map(operator.lt, self.steps, self.steps[1:]))
 
     def part(self, start: int, end: int | None = None) -> Rows:
-        """Some of them, without ranks."""
         cut = slice(start, end)
-        return Rows(self.steps[cut], {name: one[cut] for name, one in self.values.items()})
+        values = {name: one[cut] for name, one in self.values.items()}
+        return Rows(self.steps[cut], values, self.ranks and self.ranks[cut])
+
+    def are_of_one_rank(self) -> bool:
+        return len(set(self.ranks or ())) < 2
 
     def windows(self) -> list[Window]:
         unknown = itertools.repeat(None)
@@ -174,7 +177,7 @@ class Forms:
 
 
 def _together(forms: Sequence[Form], length: int) -> Form | None:
-    if len(forms) < length or any("rank" in form.names() for form in forms):
+    if len(forms) < length:
         return None
     places: list[Place] = []
     same: list[tuple[int, bytes]] = []

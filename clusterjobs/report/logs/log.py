@@ -102,13 +102,14 @@ class LogReader:
         end = place + length * count
         rows = form.read(found.texts[place:end], count)
         is_usual = rows is not None and (
-            rows.ranks is None
+            rows.are_of_one_rank()
             and rows.is_rising()
             and self._bounds.are_inside(rows.values)
-            and all(one.has_no_rank for one in self._printers.values())
+            and {one.rank for one in self._printers.values()} <= {rows.ranks and rows.ranks[0]}
         )
-        if rows is None or (length > 1 and not is_usual) or not (rows := fast.finish(rows)):
+        if rows is None:
             self._forms.forget(found.forms[place : place + length])
+        if rows is None or (length > 1 and not is_usual) or not (rows := fast.finish(rows)):
             for one in range(place, end):
                 self._read_line(found, one)
             return end - place
@@ -123,9 +124,11 @@ class LogReader:
         return end - place
 
     def _extend_rows(self, rows: Rows) -> None:
-        """Of a long log, only the last ones become windows before they are merged."""
-        near = max(0, len(rows.steps) - _NEAR)
+        """Of a long log without labels, only the last ones become windows before a merge."""
+        near = 0 if rows.ranks else max(0, len(rows.steps) - _NEAR)
         last = rows.part(near).windows()
+        for window in last:
+            self._ranks.add(window)
         for window in last[-1:]:
             self._bounds.checked(window, self._number)  # remembers its time
         if self._thinned.is_merging and near:
@@ -357,23 +360,19 @@ class LogReader:
 class _Printer:
     """The rank whose lines of one format count, since each rank may print each step."""
 
-    _rank: int | None = None
+    rank: int | None = None
     _has_windows = False
     _others = 0  # windows of other ranks since the last one of `_rank`
 
-    @property
-    def has_no_rank(self) -> bool:
-        return self._rank is None
-
     def prints(self, window: Window) -> bool:
         """Whether the window is of that rank."""
-        if window.rank == self._rank:
+        if window.rank == self.rank:
             self._others = 0
             return True
         self._others += 1
         if self._has_windows and self._others <= _SILENT:
             return False
-        self._rank, self._others, self._has_windows = window.rank, 0, True
+        self.rank, self._others, self._has_windows = window.rank, 0, True
         return True
 
 

@@ -149,19 +149,19 @@ class DeepSpeed:
         return [Place(known, one.start(name)) for name, known in names.items()]
 
     def finish(self, rows: Rows) -> Rows | None:
-        """Of one engine, whose lines have no labels."""
+        """Of one engine, as one rank prints it."""
         steps, values = rows.steps, rows.values
         counts = [*map(int, values.pop("count", steps))]
         has_steps, is_timed = "skipped" in values, "mean" in values
         kinds = {"step": steps} if has_steps else {}
         kinds |= {"timer": counts} if is_timed else {}
-        is_one = self._most == 1 and rows.ranks is None and rows.is_rising()
-        if not is_one or any(
-            self._engines[kind, None].are_several(found) for kind, found in kinds.items()
-        ):
+        rank = rows.ranks[0] if rows.ranks else None
+        engines = [(self._engines[kind, rank], found) for kind, found in kinds.items()]
+        is_one = self._most == 1 and rows.are_of_one_rank()
+        if not is_one or any(engine.are_several(found) for engine, found in engines):
             return None
-        for kind, found in kinds.items():
-            self._engines[kind, None].place(found[-1])
+        for engine, found in engines:
+            engine.place(found[-1])
         if has_steps:
             skipped = [self._skipped, *map(int, values["skipped"])]
             values["skipped"] = [max(0, new - old) for old, new in itertools.pairwise(skipped)]
