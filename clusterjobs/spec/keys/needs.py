@@ -62,7 +62,7 @@ class Need(SpecModel):
         Key(
             "what to wait for: `success`, `end`, `failure`, `each` or `start`",
             "end",
-            see="pipelines.md#the-keys",
+            see="pipelines.md#what-on-waits-for",
         ),
     ] = "success"
     as_: Annotated[

@@ -30,7 +30,7 @@ def loss(step: int) -> float:
 
 
 def clock(step: int, form: str = "%Y-%m-%d %H:%M:%S") -> str:
-    start = datetime.datetime(2025, 3, 6, 12, tzinfo=datetime.UTC)
+    start = datetime.datetime(2025, 3, 6, 12, tzinfo=datetime.timezone.utc)
     return (start + datetime.timedelta(seconds=step * SECONDS)).strftime(form)
 
 
