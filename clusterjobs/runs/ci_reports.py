@@ -27,11 +27,15 @@ def ci_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Case(NamedTuple):
-    """One checked file, and what was found in it. `rule`: what that is about, for SARIF."""
+    """One checked file, and what was found in it.
+
+    `rule`: what that is about, for SARIF. `text`: all of it as it is shown; "" for the problems'.
+    """
 
     file: str
     problems: tuple[Problem, ...]
     rule: str = "spec"
+    text: str = ""
 
 
 def write_reports(
@@ -55,17 +59,18 @@ def junit_report(cases: Iterable[Case]) -> str:
         if errors:
             failed += 1
             failure = ElementTree.SubElement(test, "failure", message=_xml(errors[0].what))
-            failure.text = _text(errors)
+            failure.text = _text(one, errors)
         if warnings := [problem for problem in one.problems if problem.warning]:
-            ElementTree.SubElement(test, "system-out").text = _text(warnings)
+            ElementTree.SubElement(test, "system-out").text = _text(one, warnings)
     suite.set("tests", str(len(cases)))
     suite.set("failures", str(failed))
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _text(problems: Iterable[Problem]) -> str:
-    return _xml("\n".join(click.unstyle(format_problem(one)) for one in problems))
+def _text(case: Case, problems: Iterable[Problem]) -> str:
+    shown = (click.unstyle(format_problem(one)) for one in problems)
+    return _xml(case.text or "\n".join(shown))
 
 
 def _xml(text: str) -> str:

@@ -228,7 +228,10 @@ def _problem(one: SiteRule, violation: _Violation, job: JobValues) -> Problem:
 
 
 class Explained(NamedTuple):
-    """A rule, what it means for a job (broken, kept, not for this job, not in force), and why."""
+    """A rule, what it means for a job, and why.
+
+    `state`: broken, kept, not known, not for this job, not in force.
+    """
 
     rule: SiteRule
     state: str
@@ -247,6 +250,8 @@ def explain_policies(
             yield Explained(one, "not for this job", why)
         elif broken := [_problem(one, found, job) for found in _violations(rule, job)]:
             yield Explained(one, "broken", "; ".join(f"{one.path}: {one.what}" for one in broken))
+        elif job.plan is None:  # instance types, GPU hours and others follow from the plan
+            yield Explained(one, "not known", "the job cannot be planned; its spec alone keeps it")
         else:
             yield Explained(one, "kept", "")
 

@@ -281,12 +281,16 @@ class Outcome(NamedTuple):
 
 @dataclass
 class Group:
-    """Specs with the same outcome. `text` is a message or a diff of the first one."""
+    """Specs with the same outcome. `text` is a message or a diff of the first one.
+
+    `messages`: why each spec fails; a change has none.
+    """
 
     state: str
     text: str
     rule: str
     specs: list[str] = field(default_factory=list)
+    messages: dict[str, str] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -316,6 +320,8 @@ class Groups:
         key = (outcome.state, outcome.key)
         group = self._groups.setdefault(key, Group(outcome.state, text, outcome.rule))
         group.specs.append(outcome.spec)
+        if outcome.state in FAILURES:
+            group.messages[outcome.spec] = outcome.text
 
     def of(self, state: str) -> list[Group]:
         """The groups of a state, the largest first."""
@@ -326,9 +332,11 @@ class Groups:
         """For CI: each spec that is not unchanged. What changes is a note, not an error."""
         for group in self._groups.values():
             is_note = group.state not in FAILURES
-            problem = Problem(group.text, warning=is_note, info=is_note)
+            kind = group.rule.partition(",")[0] or group.state
             for spec in group.specs:
-                yield Case(spec, (problem,), group.rule.partition(",")[0] or group.state)
+                text = group.messages.get(spec, group.text)
+                problem = Problem(text.partition("\n")[0], warning=is_note, info=is_note)
+                yield Case(spec, (problem,), kind, text)
 
     @property
     def specs(self) -> int:

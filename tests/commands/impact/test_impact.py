@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -256,6 +257,20 @@ def test_a_broken_template_fails_with_its_position_once(
     (group,) = report["groups"]
     assert (group["state"], group["count"]) == ("fails", 6)
     assert f"{sites}/new/templates/blocks/environment.sh.j2:1:1 " in group["message"]
+
+
+def test_each_spec_has_its_own_message_in_junit(impact: Impact, sites: pathlib.Path) -> None:
+    put(sites / "new/policy.yaml", POLICY)
+    impact("--junit", str(sites / "junit.xml"), code=1)
+    failed = {
+        pathlib.Path(str(one.get("name"))).name: str(one.findtext("failure"))
+        for one in ElementTree.parse(sites / "junit.xml").getroot()
+        if one.find("failure") is not None
+    }
+    assert len(failed) > 1
+    for name, text in failed.items():
+        assert f"/{name}:" in text.split("\n")[0]
+        assert len(text.split("\n")) > 1
 
 
 # ------------------------------------------------------------------ git
