@@ -56,7 +56,7 @@ def test_a_wrong_argument_is_shown_at_its_line(jobs: Jobs, spec, clusterjobs) ->
     assert "asking torchrun in a job of one task" in outcome.err
     (file,) = json.loads(outcome.out)["files"]
     (problem,) = [one for one in file["problems"] if "batchsize" in one["what"]]
-    assert problem["what"] == "train.py: --help names no argument --batchsize"
+    assert problem["what"] == "train.py: unrecognized argument --batchsize"
     assert problem["path"] == "args.batchsize"
     assert problem["file"].endswith("exp.yaml")
     assert sorted(jobs.lab.folder.shared("/fsx").rglob("*")) == before

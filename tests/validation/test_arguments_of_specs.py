@@ -53,7 +53,7 @@ def test_a_wrong_argument_is_an_error_at_its_line(validate) -> None:
     outcome = validate(preflight={"arguments": "help"}, args={"batchsize": 3})
     assert outcome.code == 1
     (problem,) = [one for one in problems(outcome) if "batchsize" in one["what"]]
-    assert problem["what"] == "train.py: --help names no argument --batchsize"
+    assert problem["what"] == "train.py: unrecognized argument --batchsize"
     assert problem["path"] == "args.batchsize"
     assert problem["file"] == "exp.yaml"
 
@@ -81,7 +81,7 @@ def test_an_environment_that_is_not_here_is_a_note(validate, keys, why) -> None:
 @pytest.mark.parametrize(
     ("found", "why"),
     [
-        ("python3", "train.py: --help names no argument --batchsize"),
+        ("python3", "train.py: unrecognized argument --batchsize"),
         ("", "own parser was not asked about the arguments: there is no python3"),
     ],
 )
