@@ -120,7 +120,7 @@ def test_a_name_that_a_directory_service_gives(clusterjobs, folder, name: str) -
     (folder / "exp.yaml").write_text(SPEC.format(logs="logs") + f"trust: ['{name}']\n")
     outcome = clusterjobs("render", "exp.yaml", "-o", "out")
     assert outcome.code == 0, outcome.err
-    given = f'make_safe_folder.sh "$job_dir" job {shlex.quote(name)}\n'
+    given = f'make_safe_folder.sh "$job_dir" job {shlex.quote(name)} # '
     assert given in (folder / "out" / "job.sh").read_text()
 
 

@@ -526,8 +526,7 @@ decide() { # begin | end OPTION...: by attempt.py, which also writes the record;
 # ======== restarts-own-script
 start_job() { # JOB_FOLDER ARGUMENT...
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1)) reason='' ranks='' # why it ends; the ranks, while they run
-  umask go-w # for the ranks, too
-  with_timeout run_carried make_safe_folder.sh "$job_dir" job
+  umask go-w; with_timeout run_carried make_safe_folder.sh "$job_dir" job # the umask is for the ranks, too
   exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1
   log_writer=$! # a tee that is killed starts again
   [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
@@ -613,8 +612,7 @@ decide() { # begin | end OPTION...: by attempt.py, which also writes the record;
 
 start_job() { # JOB_FOLDER ARGUMENT...
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1)) reason='' ranks='' # why it ends; the ranks, while they run
-  umask go-w # for the ranks, too
-  with_timeout run_carried make_safe_folder.sh "$job_dir" job
+  umask go-w; with_timeout run_carried make_safe_folder.sh "$job_dir" job # the umask is for the ranks, too
   exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1
   log_writer=$! # a tee that is killed starts again
   [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
@@ -754,9 +752,8 @@ watch_ranks() { # stops ranks that have stalled, and a launcher whose ranks are 
 # ======== roles-docker
 start_job() { # JOB_FOLDER ARGUMENT...
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1)) reason='' ranks='' # why it ends; the ranks, while they run
-  umask go-w # for the ranks, too
   token=$(mktemp -u XXXXXXXXXXXX) # in names in /tmp, so that nobody else can have made them
-  with_timeout run_carried make_safe_folder.sh "$job_dir" job
+  umask go-w; with_timeout run_carried make_safe_folder.sh "$job_dir" job # the umask is for the ranks, too
   exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1
   log_writer=$! # a tee that is killed starts again
   [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
@@ -1070,8 +1067,7 @@ signal_ranks() { # SIGNAL
 
 start_job() { # JOB_FOLDER
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1)) reason='' ranks='' # why it ends; the ranks, while they run
-  umask go-w # for the ranks, too
-  with_timeout run_carried make_safe_folder.sh "$job_dir" job
+  umask go-w; with_timeout run_carried make_safe_folder.sh "$job_dir" job # the umask is for the ranks, too
   skip_if_ended
   exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1
   log_writer=$! # a tee that is killed starts again
@@ -1268,9 +1264,8 @@ read_point() { # INDEX; `export -n`: sbatch's caller may have exported such a na
 
 start_job() { # JOB_FOLDER ARGUMENT...
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1)) reason='' ranks='' # why it ends; the ranks, while they run
-  umask go-w # for the ranks, too
   [[ ! -f /dev/stdout ]] || chmod go= /dev/stdout || fail "cannot protect Slurm's copy of the log"
-  with_timeout run_carried make_safe_folder.sh "$job_dir" job
+  umask go-w; with_timeout run_carried make_safe_folder.sh "$job_dir" job # the umask is for the ranks, too
   { chmod go= -- "$job_dir" && (umask 077 && : >> "$job_dir/job.log"); } || fail "cannot make $job_dir private"
   log_copy="/fsx/logs/lr=$lr.log"
   with_timeout make_log_copy "$log_copy"
@@ -1456,9 +1451,8 @@ finish() {
 # ======== secrets
 start_job() { # JOB_FOLDER ARGUMENT...
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1)) reason='' ranks='' # why it ends; the ranks, while they run
-  umask go-w # for the ranks, too
   [[ ! -f /dev/stdout ]] || chmod go= /dev/stdout || fail "cannot protect Slurm's copy of the log"
-  with_timeout run_carried make_safe_folder.sh "$job_dir" job
+  umask go-w; with_timeout run_carried make_safe_folder.sh "$job_dir" job # the umask is for the ranks, too
   { chmod go= -- "$job_dir" && (umask 077 && : >> "$job_dir/job.log"); } || fail "cannot make $job_dir private"
   exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1
   log_writer=$! # a tee that is killed starts again
@@ -1476,8 +1470,7 @@ start_job() { # JOB_FOLDER ARGUMENT...
 # ======== log-of-all-jobs
 start_job() { # JOB_FOLDER ARGUMENT...
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1)) reason='' ranks='' # why it ends; the ranks, while they run
-  umask go-w # for the ranks, too
-  with_timeout run_carried make_safe_folder.sh "$job_dir" job
+  umask go-w; with_timeout run_carried make_safe_folder.sh "$job_dir" job # the umask is for the ranks, too
   log_copy=/fsx/logs/cumulative.log
   with_timeout make_log_copy "$log_copy"
   exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log" "$log_copy"; (( $? > 128 )); do :; done) 2>&1
@@ -1511,8 +1504,7 @@ latest_checkpoint() { # FOLDER [MARKER]: prints the path of its newest checkpoin
 # ======== a-trusted-group
 start_job() { # JOB_FOLDER ARGUMENT...
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1)) reason='' ranks='' # why it ends; the ranks, while they run
-  umask o-w # for the ranks, too
-  with_timeout run_carried make_safe_folder.sh "$job_dir" job ml-team prof
+  umask o-w; with_timeout run_carried make_safe_folder.sh "$job_dir" job ml-team prof # the umask is for the ranks, too
   exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1
   log_writer=$! # a tee that is killed starts again
   [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }

@@ -101,9 +101,8 @@ main() {
 
 start_job() { # JOB_FOLDER ARGUMENT...
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1)) reason='' ranks='' # why it ends; the ranks, while they run
-  umask go-w # for the ranks, too
   [[ ! -f /dev/stdout ]] || chmod go= /dev/stdout || fail "cannot protect Slurm's copy of the log"
-  with_timeout run_carried make_safe_folder.sh "$job_dir" job
+  umask go-w; with_timeout run_carried make_safe_folder.sh "$job_dir" job # the umask is for the ranks, too
   { chmod go= -- "$job_dir" && (umask 077 && : >> "$job_dir/job.log"); } || fail "cannot make $job_dir private"
   exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1
   log_writer=$! # a tee that is killed starts again

@@ -117,9 +117,8 @@ read_point() { # INDEX; `export -n`: sbatch's caller may have exported such a na
 
 start_job() { # JOB_FOLDER ARGUMENT...
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1)) reason='' ranks='' # why it ends; the ranks, while they run
-  umask go-w # for the ranks, too
   token=$(mktemp -u XXXXXXXXXXXX) # in names in /tmp, so that nobody else can have made them
-  with_timeout run_carried make_safe_folder.sh "$job_dir" job
+  umask go-w; with_timeout run_carried make_safe_folder.sh "$job_dir" job # the umask is for the ranks, too
   exec > >(trap '' {1..16} {24..31} {34..64}; while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1
   log_writer=$! # a tee that is killed starts again
   [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
