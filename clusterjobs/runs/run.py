@@ -74,7 +74,7 @@ def _lack_of(path: pathlib.Path) -> str:
     """How it is missing; "" if it is there, or if nothing shows that its file system is here."""
     if not _is_missing(path):
         return ""
-    if on_this_machine(path).parent.is_dir():
+    if str(path.parent) not in _OF_ANY_MACHINE and on_this_machine(path).parent.is_dir():
         return f"there is no {path}, though its folder is here"
     mounts = (one for one in path.parents if str(one) not in _OF_ANY_MACHINE and _is_mounted(one))
     mount = next(mounts, None)

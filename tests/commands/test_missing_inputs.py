@@ -37,7 +37,7 @@ def test_a_script_that_is_not_in_the_workdir_that_is_here(
 
 
 def test_of_a_folder_that_is_not_here_nothing_is_said(said: Callable[..., str]) -> None:
-    assert said(workdir="/nowhere/code") == ""
+    assert said(workdir="/nowhere/code") == said(workdir="/nowhere") == ""
     assert said(script="/nowhere/train.py") == ""
     assert said() == ""
 

@@ -199,7 +199,7 @@ def test_defaults_also_say_where_the_jobs_of_a_spec_are(
     clusterjobs: Command, folders: dict[str, pathlib.Path], folder: pathlib.Path
 ) -> None:
     (folders["site"] / "defaults.yaml").write_text(f"all: {{logs: {folder}/elsewhere}}\n")
-    assert f"none has written to {folder}/elsewhere" in clusterjobs("logs", "exp.yaml").err
+    assert f"has written to {folder}/elsewhere" in clusterjobs("logs", "exp.yaml").err
 
 
 # ------------------------------------------------------------------ clusters by name
