@@ -91,6 +91,7 @@ class Launcher(NamedTuple):
     `programs`: programs for the nodes (clusterjobs/node/) that it needs.
     `frameworks`: frameworks that it can start, in addition to those that list it.
     `argument_check`: as that of a framework, for the launcher's own options.
+    `variables_of_options`: prefixes of variables that are options, or that its package reads.
     `program_options`: options of its program that a script should not get, with underscores: the
     size that each follows from, such as `nodes`, or the key that has it; "" where the job sets it.
     `options`: the model of its own keys in the spec. Its template prints `launch.own_options`
@@ -120,6 +121,7 @@ class Launcher(NamedTuple):
     template_folder: pathlib.Path | None = None
     options: type[LauncherOptions] | None = None
     argument_check: str = ""
+    variables_of_options: tuple[str, ...] = ()
     program_options: Mapping[str, str] = MappingProxyType({})
 
 

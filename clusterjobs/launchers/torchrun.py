@@ -355,6 +355,7 @@ TORCHRUN = Launcher(
     sets_node_rank=True,
     options=Options,
     argument_check="check_torchrun",
+    variables_of_options=(_PREFIX, "TORCH_ELASTIC_", "TORCH_LOGS"),
     program_options={
         "nnodes": "nodes",
         "nproc_per_node": "ranks_per_node",

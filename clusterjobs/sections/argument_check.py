@@ -32,7 +32,10 @@ def plan(context: Context) -> ArgumentCheck | None:
     if not written.arguments or not context.program.command:
         return None
     launch, launcher = context.launch, context.launcher
-    has_options = bool(launch.own_options) or launcher.name == "accelerate"
+    has_options = launch.own_options or any(
+        name.startswith(launcher.variables_of_options) for name in context.spec.env
+    )
+    has_options = has_options or launcher.name == "accelerate"
     found = (context.framework.argument_check, launcher.argument_check if has_options else "")
     checks = [*dict.fromkeys(one for one in found if one)]
     if runs_help and context.program.is_python and not context.framework.argument_check:

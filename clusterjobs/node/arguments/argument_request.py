@@ -178,17 +178,32 @@ class Request:
         return list(dict.fromkeys(found))
 
     def keys_in(self, message: str) -> List[str]:
-        """The keys of config files that a message names, the most certain first."""
+        """The keys of config files and variables that a message names, the most certain first."""
         ends: Dict[str, str] = {}
         for name in self.origins:
             if not is_flag(name):
                 end = name.rpartition(".")[2]
                 ends.setdefault(end, name)
-                ends.setdefault(end.replace("PL_TRAINER_", "").lower(), name)  # Lightning's
+                ends.setdefault(_PREFIX.sub("", end).lower(), name)
+        flags = [key_of(one) for one in re.findall(r"--?[A-Za-z][\w-]*", message)]
         quoted = re.findall(r"['\"`]([\w.]+)['\"`]", message)
-        names = [*quoted, *re.findall(r"\w+(?:\.\w+)*", message)]
+        names = [*flags, *quoted, *re.findall(r"\w+(?:\.\w+)*", message)]
         parts = [part for name in names for part in reversed(name.split("."))]
-        return list(dict.fromkeys(ends[part] for part in parts if part in ends))
+        found = [ends[part] for part in parts if part in ends]
+        return list(dict.fromkeys([*found, *self.variables_in(message)]))
+
+    def variables_in(self, message: str) -> List[str]:
+        """The launcher's variables of the spec that a message names, or whose value it has."""
+        found = []
+        for name in self.origins:
+            variable = name.partition("env.")[2]
+            value = os.environ.get(variable, "")
+            texts = [variable, *([value] if re.search(r"\D", value) else [])]
+            words = "|".join(map(re.escape, texts))
+            is_named = re.search(rf"(?<!\w)(?:{words})(?!\w)", message)
+            if re.match("PET_|TORCH_ELASTIC_|TORCH_LOGS$", variable) and is_named:
+                found.append(name)
+        return found
 
     def origin_of(self, flag: str) -> str:
         if flag in self.origins:
@@ -249,12 +264,17 @@ class Request:
             for flag in wrong:
                 self.problem(of_one(message, flag), source, flag)
             if not wrong:
-                self.problem(message, source)
+                variables = [one for one in self.keys_in(message) if one.startswith("env.PET_")]
+                self.problem(message, source, variables[0] if variables else None)
             fewer = without(words, wrong)
             if fewer == words:
                 break
             words = fewer
         raise DoneError
+
+
+# Of variables that are options: Lightning's and torchrun's. Messages name them without it.
+_PREFIX = re.compile(r"^(?:PL_TRAINER|PET)_")
 
 
 class DoneError(Exception):
