@@ -537,11 +537,18 @@ class Run:
         """The texts of all files of a render. Raises InputError for missing site values."""
         return dict(self._outputs)
 
+    def files_that_run(self) -> dict[str, str]:
+        """The same without the manifest. Raises InputError for missing site values."""
+        return self._joined(with_manifest=False)
+
     @functools.cached_property
     def _outputs(self) -> dict[str, str]:
+        return self._joined(with_manifest=True)
+
+    def _joined(self, with_manifest: bool) -> dict[str, str]:
         further = dict(self.fitted.files)
         scripts = self.scripts()
         if self.sweep:
             further[POINTS] = points_csv(self.tasks)
         made = {one.file: (one.array.plan, one.script) for one in scripts}
-        return joined_outputs(made, further, self.inputs)
+        return joined_outputs(made, further, self.inputs, with_manifest)

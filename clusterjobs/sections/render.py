@@ -168,7 +168,10 @@ MANIFEST = "manifest.json"
 
 
 def joined_outputs(
-    scripts: Mapping[str, tuple[Plan, Script]], further: Mapping[str, str], inputs: Inputs
+    scripts: Mapping[str, tuple[Plan, Script]],
+    further: Mapping[str, str],
+    inputs: Inputs,
+    with_manifest: bool,
 ) -> dict[str, str]:
     """File name -> text, of all scripts. `further`: those of the cluster's source: cluster.yaml.
 
@@ -181,6 +184,8 @@ def joined_outputs(
         templates |= script.templates
         site_files |= dict.fromkeys(script.site_files)
     files |= _same_configs([plan for plan, _ in scripts.values()])
+    if not with_manifest:
+        return files
     return {**files, MANIFEST: _manifest(files, templates, tuple(site_files), inputs)}
 
 

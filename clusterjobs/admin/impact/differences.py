@@ -195,7 +195,7 @@ def render_for_comparison(spec: str, site: SiteFolders, owned_as: str = "") -> R
     try:
         user = _owner(owned_as or spec) if site.rules else None
         run = load(Path(spec), site=site, user=user)
-        return Rendered(run.plan.job.name, run.outputs())
+        return Rendered(run.plan.job.name, run.files_that_run())
     except InputError as error:
         return _refused(error)
     except Exception as error:  # any: thousands of other specs wait
