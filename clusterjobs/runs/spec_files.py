@@ -87,7 +87,7 @@ class SpecFiles:
     def _below(self) -> Below:
         return Below(
             defaults=self.site.defaults,
-            clusters=lambda: cluster_names(self._named),
+            clusters=lambda: cluster_names(self.site.cluster_files),
             queues=self._queues,
             read_base=_read_base,
             identity=self.identity,
@@ -97,7 +97,7 @@ class SpecFiles:
     def cluster(self, name: str, where: Location | None = None) -> ClusterInput:
         """The cluster of that name or path. Raises InputError, at `where` if it is not found."""
         if name not in self._clusters:
-            file = find_cluster(name, self.spec.parent, where, self._named)
+            file = find_cluster(name, self.spec.parent, where, self.site.cluster_files)
             text, searched = read_text(file), site_files(self.spec, self.site)
             sites, names = read_sites(searched), tuple(map(str, searched))
             source = cluster_source(text, shown_path(file), load_site(sites), names, is_path(name))
@@ -141,10 +141,6 @@ class SpecFiles:
     @functools.cached_property
     def _values(self) -> NeededValues:
         return NeededValues(shown_name(self.spec), [one.expanded for one in self.points])
-
-    @functools.cached_property
-    def _named(self) -> dict[str, pathlib.Path]:
-        return self.site.cluster_files
 
     def _queues(self, cluster: str, queue: str | None, gpus: int | None) -> Queues:
         with contextlib.suppress(InputError):  # reported when the plan is made

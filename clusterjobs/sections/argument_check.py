@@ -111,6 +111,7 @@ def request_of(plan: Plan, check: ArgumentCheck, is_in_job: bool = True) -> str:
         for name, line in check.lines.items()
         if name in given or not name.startswith("-")
     }
+    prefixes = tuple(f"env.{one}" for one in launch.launcher.variables_of_options)
     request = {
         "title": plan.job.framework,
         "checks": check.checks,
@@ -122,6 +123,7 @@ def request_of(plan: Plan, check: ArgumentCheck, is_in_job: bool = True) -> str:
         "runs_help": check.runs_help,
         "launcher": launch.launcher.name,
         "launcher_words": [_written(word) for word in launch.own_options],
+        "launcher_variables": [name for name in lines if name.startswith(prefixes)],
         "settings": settings,
         "files": [file.name for file in plan.files.configs],
         "folder": _written(JOB_DIR),

@@ -251,7 +251,8 @@ def explain_policies(
         elif broken := [_problem(one, found, job) for found in _violations(rule, job)]:
             yield Explained(one, "broken", "; ".join(f"{one.path}: {one.what}" for one in broken))
         elif job.plan is None:  # instance types, GPU hours and others follow from the plan
-            yield Explained(one, "not known", "the job cannot be planned; its spec alone keeps it")
+            why = "the job cannot be planned; the spec alone does not break it"
+            yield Explained(one, "not known", why)
         else:
             yield Explained(one, "kept", "")
 

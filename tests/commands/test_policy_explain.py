@@ -134,5 +134,5 @@ def test_a_misspelt_framework_is_refused_and_one_that_is_not_installed_is_not(
 def test_without_a_plan_no_rule_is_called_kept(clusterjobs, spec: str) -> None:
     pathlib.Path(spec).write_text(f"{SPEC}gpus_per_node: 99\n")  # of 8
     _, states = explained(clusterjobs, spec, "--group", "staff")
-    why = "the job cannot be planned; its spec alone keeps it"
+    why = "the job cannot be planned; the spec alone does not break it"
     assert states["kept"] == ("not known", why)

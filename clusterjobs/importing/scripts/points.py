@@ -215,9 +215,8 @@ def _listed(kind: str, values: Mapping[str, Sequence[str]]) -> str:
     lines = []
     for path, found in values.items():
         line = f"    {path}: [{', '.join(found)}]"
-        lines += (
-            [line] if len(line) <= 100 else [f"    {path}:", *(f"      - {one}" for one in found)]
-        )
+        is_long = len(line) > _WIDTH
+        lines += [f"    {path}:", *(f"      - {one}" for one in found)] if is_long else [line]
     return "\n".join(["", f"  {kind}:", *lines])
 
 
@@ -245,7 +244,8 @@ def _comparable(points: Sequence[Imported]) -> list[dict[str, yaml.Node]]:
 
 def _walk(path: str, node: Any, whole: str) -> Iterator[tuple[str, yaml.Node]]:
     """The values below a node, except those of `_SAME`. That of the key `whole` is not divided."""
-    if path == whole != "" or not isinstance(node, yaml.MappingNode):
+    is_whole = bool(whole) and path == whole
+    if is_whole or not isinstance(node, yaml.MappingNode):
         yield path, node
         return
     for key, value in node.value:

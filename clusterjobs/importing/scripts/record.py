@@ -111,6 +111,9 @@ class Given(NamedTuple):
     array_index: str = ""
 
 
+NOTHING_GIVEN = Given()
+
+
 class Recording:
     """Runs of one script, whose size is in its `options`.
 
@@ -126,7 +129,7 @@ class Recording:
         marks: Marks,
         folder: str = "",
         in_step: bool = False,
-        given: Given = Given(),  # noqa: B008 - it never changes
+        given: Given = NOTHING_GIVEN,
     ) -> None:
         self._given = given.code
         self._size, self._marks, self._in_step = size_of(options), marks, in_step

@@ -26,6 +26,7 @@ from clusterjobs.importing.scripts.launch import (
 from clusterjobs.importing.scripts.marks import UNKNOWN, Mark, Marks
 from clusterjobs.importing.scripts.record import (
     FIRST_NODE,
+    NOTHING_GIVEN,
     OF_THE_SCRIPT,
     Call,
     Given,
@@ -170,7 +171,7 @@ class Job(NamedTuple):
     cluster: str
     name: str
     origin: str = ""
-    given: Given = Given()
+    given: Given = NOTHING_GIVEN
     options: tuple[Directive, ...] = ()
     launch: int | None = None
 

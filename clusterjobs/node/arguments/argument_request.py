@@ -77,6 +77,7 @@ class Request:
         self.capability: Sequence[int] = asked["capability"]
         self.runs_help: bool = asked["runs_help"]
         self.origins: Dict[str, Any] = asked["origins"]
+        self.launcher_variables: List[str] = asked["launcher_variables"]  # some of `origins`
         self.problems: List[Dict[str, str]] = []
         self.version = ""
 
@@ -193,15 +194,13 @@ class Request:
         return list(dict.fromkeys([*found, *self.variables_in(message)]))
 
     def variables_in(self, message: str) -> List[str]:
-        """The launcher's variables of the spec that a message names, or whose value it has."""
+        """The launcher's variables that a message names, or whose value it has."""
         found = []
-        for name in self.origins:
+        for name in self.launcher_variables:
             variable = name.partition("env.")[2]
             value = os.environ.get(variable, "")
             texts = [variable, *([value] if re.search(r"\D", value) else [])]
-            words = "|".join(map(re.escape, texts))
-            is_named = re.search(rf"(?<!\w)(?:{words})(?!\w)", message)
-            if re.match("PET_|TORCH_ELASTIC_|TORCH_LOGS$", variable) and is_named:
+            if re.search(rf"(?<!\w)(?:{'|'.join(map(re.escape, texts))})(?!\w)", message):
                 found.append(name)
         return found
 
@@ -264,7 +263,7 @@ class Request:
             for flag in wrong:
                 self.problem(of_one(message, flag), source, flag)
             if not wrong:
-                variables = [one for one in self.keys_in(message) if one.startswith("env.PET_")]
+                variables = [one for one in self.keys_in(message) if one in self.launcher_variables]
                 self.problem(message, source, variables[0] if variables else None)
             fewer = without(words, wrong)
             if fewer == words:

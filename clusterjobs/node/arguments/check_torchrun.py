@@ -17,7 +17,7 @@ def check(request: Request) -> None:
     except NotCheckedError as error:
         cause, variable = error.__cause__, "env.TORCH_LOGS"
         names_it = isinstance(cause, ValueError) and "TORCH_LOGS" in str(cause)
-        if not names_it or variable not in request.origins:
+        if not names_it or variable not in request.launcher_variables:
             raise
         request.problem(message_of(cause), "", variable)
         return
@@ -35,7 +35,7 @@ def check(request: Request) -> None:
 def check_variables(request: Request, parser: Any) -> None:
     """Report PET_ variables that are no option, or one that torchrun reads from no variable."""
     read = {one.dest for one in parser._actions if type(one).__name__ in ("env", "check_env")}
-    for name in request.origins:
+    for name in request.launcher_variables:
         option = name.partition("env.PET_")[2].lower()
         if read and option and option not in read:
             request.problem(f"torchrun reads no variable PET_{option.upper()}", "", name)
@@ -63,10 +63,7 @@ def difference(request: Request, config: Any, entrypoint: Any, arguments: Any) -
     """The option that makes torchrun start something else than planned, and what it would start."""
     script = request.words[0]
     if request.nodes > 1 and config.rdzv_endpoint.startswith("localhost:0"):
-        return (
-            "standalone",
-            "each node would start a rendezvous of its own and wait for the others",
-        )
+        return "standalone", "each node would start its own rendezvous and wait for the others"
     if not script.endswith(".py") or callable(entrypoint):
         return "", ""
     if "-m" in arguments[:2]:
