@@ -40,6 +40,7 @@ def examples_dir() -> pathlib.Path:
     return _folder("examples")
 
 
+@functools.cache
 def _folder(name: str) -> pathlib.Path:
     packaged = _PACKAGE / "_data" / name
     return packaged if packaged.is_dir() else _PACKAGE.parent / name
@@ -56,6 +57,7 @@ def node_programs() -> Mapping[str, pathlib.Path]:
     }
 
 
+@functools.cache
 def node_program(name: str) -> str:
     """The text of a program for the nodes, such as `stage.py`."""
     return node_programs()[name].read_text(encoding="utf-8")

@@ -129,6 +129,7 @@ def find_kind(text: str) -> re.Match[str] | None:
     return _KIND.search(text.removeprefix("\ufeff"))
 
 
+@functools.lru_cache(maxsize=16)  # many specs name the same clusters
 def is_description(text: str) -> bool:
     """Whether it is meant to be one: by `kind: slurm`, or by sections that no other file has."""
     if find_kind(text):

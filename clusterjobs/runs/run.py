@@ -21,7 +21,6 @@ from clusterjobs.clusters.source import ClusterFiles, ClusterSource
 from clusterjobs.errors import Found, InputError, Location, Problem, in_order, of_points
 from clusterjobs.plugins import PlannedJob, check_plans, on_this_machine
 from clusterjobs.runs.spec_files import OwnConfigs
-from clusterjobs.script.site import NO_SITE
 from clusterjobs.sections.context import PointArray, PointPlan, PointTable
 from clusterjobs.sections.plan import Plan
 from clusterjobs.sections.render import Inputs, Script, joined_outputs, render_script
@@ -511,13 +510,11 @@ class Run:
 
         if self.inputs.templates.overrides():  # what is inserted has been checked alone
             check_bash([one.text for one in scripts], self.inputs.templates)
-        without = self.inputs._replace(templates=NO_SITE)
         problems: dict[Problem, None] = {}
         for one in scripts:
-            plan = one.array.plan
-            packaged = render_script(plan, without, one.array.table).text
-            secrets = tuple(secret.name for secret in plan.environment.secrets)
-            found = Scripts(one.text, packaged, secrets, self.inputs.templates).problems()
+            secrets = tuple(secret.name for secret in one.array.plan.environment.secrets)
+            texts = (one.text, one.script.packaged_text)
+            found = Scripts(*texts, secrets, self.inputs.templates).problems()
             problems |= dict.fromkeys(found)
         if any(not one.warning for one in problems):  # `templates check` shows warnings
             raise InputError(in_order(problems))

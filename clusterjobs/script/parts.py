@@ -104,6 +104,7 @@ def _lines(script: str) -> Iterator[Line]:
 _WRITTEN = re.compile(r"#SBATCH\s+(?:--([\w-]+)|-(\w))(?:\s*=\s*|\s+|(?<=-\w))?(.*)")
 
 
+@functools.lru_cache(maxsize=1024)  # most directives of a site are in many scripts
 def option_of(directive: str) -> tuple[str, str]:
     """The long name of a directive's option, and its value as written."""
     match = _WRITTEN.match(directive.strip())

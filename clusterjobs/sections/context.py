@@ -11,7 +11,6 @@ from clusterjobs.clusters.facts import ClusterFacts
 from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks.base import Framework, Parallelism, Program, Samples
 from clusterjobs.launchers import Launcher, LauncherOptions
-from clusterjobs.script.site import SiteTemplates
 from clusterjobs.sections.plan import (
     ArgumentCheck,
     Checkpoints,
@@ -154,14 +153,13 @@ class PointArray(NamedTuple):
 class Rendering(NamedTuple):
     """What the `render` of each section takes.
 
-    It is a plan, with the spec's file and its `--set` items, and the site's templates.
+    It is a plan, with the spec's file and its `--set` items.
     `plan_json`: the text of plan.json. `table`: the points of a sweep. `origin`: see Inputs.
     """
 
     plan: Plan
     spec_file: str
     settings: tuple[str, ...]
-    site: SiteTemplates
     plan_json: Value
     table: PointTable | None = None
     origin: str = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import pathlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -119,11 +120,13 @@ class Script(NamedTuple):
     """The text of job.sh, the templates that it was made from, and the site's files among them.
 
     `templates`: name -> text, of the packaged ones and those of the launcher's package.
+    `packaged_text`: job.sh without the site's files, if there are any.
     """
 
     text: str
     templates: Mapping[str, str]
     site_files: tuple[SiteFile, ...]
+    packaged_text: str = ""
 
 
 def render_script(plan: Plan, inputs: Inputs, table: PointTable | None = None) -> Script:
@@ -132,18 +135,26 @@ def render_script(plan: Plan, inputs: Inputs, table: PointTable | None = None) -
     Raises UnquotedError if a packaged template prints a value that is not quoted.
     """
     site, further = inputs.templates, plan.launch.launcher.template_folder
-    environment = template_environment(further, site)
-    environment.used.clear()
     context = template_context(plan, inputs, table)
+    packaged = _without_site(context, further)
     if not site.files:
-        text = environment.get_template("job.sh.j2").render(context)
-        return Script(text, environment.texts(environment.used), ())
+        return packaged
     from clusterjobs.script.environment import render_with_site  # only for a site with templates
 
+    environment = template_environment(further, site)
+    environment.used.clear()
     text = render_with_site(environment, context, site, (further,) if further else ())
     own = site.used(environment.used)
-    packaged = environment.texts(environment.used.difference(site.overrides()))
-    return Script(with_used_files(text, own), packaged, own)
+    templates = environment.texts(environment.used.difference(site.overrides()))
+    return Script(with_used_files(text, own), templates, own, packaged.text)
+
+
+def _without_site(context: dict[str, Any], further: pathlib.Path | None) -> Script:
+    environment = template_environment(further)
+    environment.used.clear()
+    packaged = context | {"site": site_context(NO_SITE)}
+    text = environment.get_template("job.sh.j2").render(packaged)
+    return Script(text, environment.texts(environment.used), ())
 
 
 def template_context(plan: Plan, inputs: Inputs, table: PointTable | None = None) -> dict[str, Any]:
@@ -152,9 +163,7 @@ def template_context(plan: Plan, inputs: Inputs, table: PointTable | None = None
     table = table if table and table.columns else None  # a job of its own has no columns
     if table:
         record, table = joined_records(table, inputs)
-    rendering = Rendering(
-        plan, inputs.spec[0], inputs.settings, inputs.templates, record, table, inputs.origin
-    )
+    rendering = Rendering(plan, inputs.spec[0], inputs.settings, record, table, inputs.origin)
     renders = {one.name: one.render for one in SECTIONS if one.render}
     texts = {name: renders[name](rendering) for name in PRINTED}
     return {**texts, "site": site_context(inputs.templates)}

@@ -331,7 +331,7 @@ def render(rendering: Rendering) -> dict[str, Any]:
         "sidecars": sidecars,
         "after": after,
         "always": [_last(one, plan) for one in steps.always],
-        "has_after": bool(after or rendering.site.insertions("after_launch")),
+        "has_after": bool(after),
         "has_background": bool(sidecars or plan.restarts or plan.roles),
         "has_functions": bool(named or steps.always),
         "has_named": bool(named),

@@ -120,6 +120,7 @@ def known_keys(model: type[SpecModel]) -> Mapping[str, Key | None]:
     }
 
 
+@functools.lru_cache(maxsize=4096)
 def is_expanded_by_node(model: type[SpecModel], path: Path) -> bool:
     """True if the node expands `${NAME}` in the text at `path` of a spec."""
     places: list[Any] = [model]
