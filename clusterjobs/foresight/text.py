@@ -209,10 +209,12 @@ def _two_lengths(found: Foresight, loaded: LoadedSpec) -> tuple[int, int, str] |
     """Steps of `training` and of an argument that the program gets, if they differ, and its name.
 
     Tokens are rarely whole steps, so a small difference is none; with a batch that grows, steps and
-    tokens cannot be compared.
+    tokens cannot be compared. The plan compares two numbers of steps itself.
     """
     length, other = found.job.length, length_in_arguments(loaded.spec)
     if length is None or length.origin != "training" or other is None:
+        return None
+    if length.steps is not None and other.steps is not None:
         return None
     if any(one.key == "rampup_batch_size" for one in given_arguments(loaded.spec)):
         return None

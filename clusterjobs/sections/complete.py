@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from clusterjobs.errors import did_you_mean, nearest
 from clusterjobs.frameworks import FRAMEWORKS
+from clusterjobs.frameworks.arguments import argument_key, given_arguments
 from clusterjobs.frameworks.base import Framework
 from clusterjobs.launchers import LAUNCHERS, Launcher, LauncherOptions
 from clusterjobs.sections.context import Context
@@ -24,7 +26,7 @@ from clusterjobs.spec.known_references import AFTER_THE_PLAN
 from clusterjobs.spec.load import LoadedSpec
 from clusterjobs.spec.model import SpecModel
 from clusterjobs.text import DerivedValue, Text, replaced
-from clusterjobs.yaml.document import Path
+from clusterjobs.yaml.document import Path, dotted
 
 # ------------------------------------------------------------------ framework and launcher
 
@@ -131,24 +133,60 @@ def _add_length(context: Context) -> None:
     spec, training, framework = context.spec, context.spec.training, context.framework
     if not training or not framework.length_arguments:
         return
-    if framework.has_length(spec, context.options, context.texts):
-        return
+    name = framework.length_arguments[0]
     model, batch = context.numbers.model or spec.model, context.batch and context.batch.global_
     sequence = model.sequence if model else 0
-    reason = "training.steps"
-    if training.steps is not None:
-        steps = training.steps
-    elif batch and training.samples is not None:
+    steps, reason = training.steps, "training.steps"
+    if batch and training.samples is not None:
         steps = training.samples / batch
         reason = f"training.samples / batch {batch}"
     elif batch and sequence and training.tokens is not None:
         steps = training.tokens / (batch * sequence)
         reason = f"training.tokens / (batch {batch} x sequence {sequence})"
+    if framework.has_length(spec, context.options, context.texts):
+        _compare_lengths(context, steps)
+    elif steps is None:
+        unknown = "model.sequence" if batch else "batch"
+        what = f"the program gets no {name} from it, since {unknown} is unknown"
+        hint = f"add {unknown}, or write training: {{steps: 10000}}"
+        context.problem(("training",), what, hint, warning=True)
     else:
+        number = max(1, math.ceil(steps))
+        context.record(f"{framework.length_key}.{name}", number, reason)
+        context.spec, context.options = framework.with_length(spec, context.options, number)
+
+
+def _compare_lengths(context: Context, steps: float | None) -> None:
+    """Compare the length that `training` says with that of the arguments, which the program gets.
+
+    Epochs cannot be compared, so a note says how many samples the data must have.
+    """
+    training, batch = context.spec.training, context.batch and context.batch.global_
+    assert training
+    lengths = {}
+    for one in given_arguments(context.spec):
+        with contextlib.suppress(ValueError, IndexError):
+            lengths[one.key] = one, float(one.texts[0])
+    first, *_ = names = [*map(argument_key, context.framework.length_arguments)]
+    samples = training.samples or (batch and steps and steps * batch)
+    for name in names:
+        argument, number = lengths.get(name, (None, 0.0))
+        if argument is None or (number <= 0 and len(lengths.keys() & {*names}) > 1):
+            continue
+        what, hint = f"the program trains for {argument.name} {number:g}", ""
+        is_count = name == first and number > 0
+        if is_count and training.steps not in (None, number):
+            what = f"training is {steps:,.0f} steps, but {dotted(argument.path)} makes it "
+            what += f"{number:,.0f} steps"
+            hint = f"the program follows {argument.name}: correct one of them, or remove training"
+        elif not is_count and (number <= 0 or "epoch" in name):
+            if number > 0 and samples:
+                what += f": the same as training if its data has {samples / number:,.0f} samples"
+            hint = f"remove {argument.name}, and {first} follows from training"
+        if hint:
+            is_info = number > 0 and not is_count
+            context.problem(("training",), what, hint, warning=True, info=is_info)
         return
-    number = max(1, math.ceil(steps))
-    context.record(f"{framework.length_key}.{framework.length_arguments[0]}", number, reason)
-    context.spec, context.options = framework.with_length(spec, context.options, number)
 
 
 def _with_derived(context: Context) -> Experiment:

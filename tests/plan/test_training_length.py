@@ -70,6 +70,42 @@ def test_nothing_is_passed_on_where_a_sample_has_an_unknown_length() -> None:
     assert "--max_steps" not in words("huggingface", model=None, training={"tokens": 1e9})
 
 
+@pytest.mark.parametrize(
+    ("args", "keys", "said"),
+    [
+        (
+            {"num_train_epochs": 4},
+            {"training": {"samples": 1e6}},
+            "trains for num_train_epochs 4: the same as training if its data has 250,000 samples",
+        ),
+        (
+            ["--num_train_epochs=2"],
+            {"training": {"steps": 100}, "batch": {"micro": 8, "global": 64}},
+            "trains for --num_train_epochs 2: the same as training if its data has 3,200 samples",
+        ),
+        ({"max_steps": 9}, {"training": {"steps": 100}}, "is 100 steps, but args.max_steps makes"),
+        ({"max_steps": 9, "num_train_epochs": 2}, {"training": {"steps": 100}}, "makes it 9 steps"),
+        ({"max_steps": -1}, {"training": {"steps": 100}}, "trains for max_steps -1"),
+        ({}, {"training": {"tokens": 1e9}}, "gets no max_steps from it, since batch is unknown"),
+        (
+            {},
+            {"training": {"tokens": 1e9}, "batch": {"micro": 8}, "model": None},
+            "gets no max_steps from it, since model.sequence is unknown",
+        ),
+        ({"max_steps": 100}, {"training": {"steps": 100}}, ""),
+        ({"max_steps": -1, "num_train_epochs": 2}, {"training": {"samples": 64}}, "has 32 samples"),
+        ({"config": "sft.yaml"}, {"training": {"samples": 64}}, ""),
+    ],
+)
+def test_a_length_that_the_program_does_not_follow_is_said(
+    args: Any, keys: dict[str, Any], said: str
+) -> None:
+    found = plan_of(framework="huggingface", **{"args": args, "model": MODEL, **keys})
+    about = [one.what for one in found.warnings if one.path == "training"]
+    assert len(about) == bool(said), about
+    assert not said or said in about[0]
+
+
 def test_megatron_without_any_length_is_told_of_it() -> None:
     spec = {**SPECS["megatron-lm"], "framework": "megatron-lm", "batch": {"micro": 8}}
     assert any("train-iters is missing" in one.what for one in problems_of(**spec))
