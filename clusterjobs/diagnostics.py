@@ -62,15 +62,14 @@ class Diagnostics:
 
     def line_of(self, path: Path) -> str:
         """`exp.yaml:12`, to name a second position in a message."""
-        where = self._source.locate(path)
-        return f"{where.file}:{where.line}"
+        return self._source.locate(path).line_in_file
 
     def describe_key(self, path: Path) -> str:
         """`model.layers (exp.yaml:12)`; without the line where the spec has no such key."""
         name = dotted(path)
         where = self._source.locate_key(path)
         is_written = where != self._source.locate_key((*path[:-1], "\0"))
-        description = f"{name} ({where.file}:{where.line})" if is_written else name
+        description = f"{name} ({where.line_in_file})" if is_written else name
         self._described[description] = path
         return description
 

@@ -17,7 +17,13 @@ class Location(NamedTuple):
     width: int = 1
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}"
+        is_setting = self.file == "--set"  # its text follows in the message
+        return self.file if is_setting else f"{self.file}:{self.line}:{self.column}"
+
+    @property
+    def line_in_file(self) -> str:
+        """`exp.yaml:12`, to name a second position in a message; of a setting `--set nodes=4`."""
+        return f"--set {self.source}" if self.file == "--set" else f"{self.file}:{self.line}"
 
 
 class BrokenRule(NamedTuple):

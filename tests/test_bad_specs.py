@@ -60,7 +60,7 @@ def assert_helpful(text: str) -> None:
     assert code in (1, 2) or ("warning: " in text and code == 0)
     assert "Traceback" not in text
     assert "site-packages" not in text
-    problems = [line for line in text.splitlines()[1:] if re.match(r"\S+:\d+:\d+ ", line)]
+    problems = [line for line in text.splitlines()[1:] if re.match(r"(\S+:\d+:\d+|--set) ", line)]
     without_place = ("there is no file", "is a folder", "cannot read", "by clusterjobs")
     assert problems or any(phrase in text for phrase in (*without_place, "Usage:"))
     assert problems == [] or "hint: " in text or has_its_own_advice(text)

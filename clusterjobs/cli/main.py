@@ -193,7 +193,10 @@ def report_failure(error: Exception, arguments: list[str]) -> int:
     """Report it, and return the exit code: 1 invalid input, 2 usage error, 3 internal error."""
     if isinstance(error, click.ClickException):
         error.show()
-        _print_as_json([Problem(error.format_message())], arguments)
+        hint = _usage_hint(error, arguments)
+        if hint:
+            click.echo(f"   hint: {hint}", err=True)
+        _print_as_json([Problem(error.format_message(), hint=hint)], arguments)
         return error.exit_code
     if isinstance(error, InputError):
         from clusterjobs.console import show_problems
@@ -218,6 +221,37 @@ def report_failure(error: Exception, arguments: list[str]) -> int:
     else:
         click.echo(f"  what happened is in {log}: please attach it to a report", err=True)
     return 3
+
+
+def _usage_hint(error: click.ClickException, arguments: Sequence[str]) -> str:
+    """What to write where a word is a setting of the spec, or has another dash; "" if unknown."""
+    for word in arguments:
+        if word[:1] in _OTHER_DASHES and (option := word.lstrip("-" + "".join(_OTHER_DASHES))):
+            return f"{word} begins with another character than -: write --{option}"
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if not context or not any(one.name == "settings" for one in context.command.params):
+        return ""
+    from clusterjobs.spec.experiment import Experiment
+
+    options = {name for one in context.command.params for name in one.opts}
+    for before, word, after in zip(["", *arguments], arguments, [*arguments[1:], ""], strict=False):
+        name, _, value = word.lstrip("-").replace(":", "=", 1).partition("=")
+        value = value or (after if word.startswith("--") else "")
+        if word[:1] == "=":
+            return f"without spaces: {before}{word}{after if word == '=' else ''}"
+        if word in options or (before in options and before.startswith("-")):
+            continue
+        if word.startswith("--set"):
+            return (
+                f"write --set {value if '=' in value else 'KEY=VALUE, for example --set nodes=4'}"
+            )
+        key = name.replace("-", "_")
+        if key.partition(".")[0] in Experiment.model_fields and (value or word.startswith("--")):
+            return f"{key} is a key of the spec: write --set {key}={value or 'VALUE'}"
+    return ""
+
+
+_OTHER_DASHES = ("\u2010", "\u2011", "\u2012", "\u2013", "\u2014", "\u2212")
 
 
 def _reason(error: OSError) -> str | None:

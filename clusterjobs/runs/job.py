@@ -46,17 +46,18 @@ class JobPoint:
     """A point of a submitted run, as it was when it was looked up.
 
     `state`: completed, running, pending, failed, cancelled, lost, missing, changed or unknown; as
-    in `clusterjobs status`. `reason`: Slurm's for a pending point, else why the last attempt ended.
-    `values`: the swept keys with their values. `job_id`: as Slurm names it, `4711_3` for a pending
-    task of an array; "" if the point was never submitted. `exit_code`: of the last attempt; None if
-    it is unknown. `folder`: of the newest job on this machine; None before it has started.
+    in `clusterjobs status`. `reason`: Slurm's for a pending point, else why the last attempt ended;
+    None if there is nothing to say: it runs, or has completed. `values`: the swept keys with their
+    values. `job_id`: as Slurm names it, `4711_3` for a pending task of an array; "" if the point
+    was never submitted. `exit_code`: of the last attempt; None if it is unknown. `folder`: of the
+    newest job on this machine; None before it has started.
     """
 
     name: str
     index: int
     values: Mapping[str, Any]
     state: str
-    reason: str
+    reason: str | None
     job_id: str
     exit_code: int | None
     folder: pathlib.Path | None
@@ -184,7 +185,7 @@ def _point(name: str, point: PointPlan, state: PointState, planned: PlannedJob) 
         point.index,
         point.values,
         state.state,
-        "" if state.reason == "None" else state.reason,
+        state.reason if state.reason != "None" and state.reason else None,
         state.job_id,
         state.attempt.exit_code if state.attempt else None,
         state.folder,

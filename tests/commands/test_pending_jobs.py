@@ -61,6 +61,50 @@ def test_status_shows_a_pending_job_that_has_written_nothing(clusterjobs, spec, 
     assert (job["state"], job["state_reason"], job["attempts"]) == ("PENDING", "Resources", [])
 
 
+@pytest.mark.parametrize(
+    ("state", "reason", "status"),
+    [
+        ("PENDING", "requeued", "pending"),
+        ("NODE_FAIL", "node_failure", "failed"),
+        ("CANCELLED", "cancelled", "cancelled"),
+    ],
+)
+def test_a_lost_node_is_not_shown_as_cancelled(
+    clusterjobs, spec, queue, state: str, reason: str, status: str
+) -> None:
+    write_job(spec.parent / "logs" / "13")
+    ended = {"attempt": 1, "reason": "cancelled", "exit_code": 143}
+    (spec.parent / "logs/13/attempts.jsonl").write_text(json.dumps(ended) + "\n")
+    queue(row(13, state))
+    (job,) = json.loads(clusterjobs("status", spec, "--json").out)["jobs"]
+    assert (job["status"], [one["reason"] for one in job["attempts"]]) == (status, [reason])
+
+
+@pytest.mark.parametrize(
+    ("reason", "before", "said"),
+    [
+        ("time_limit", "got SIGUSR1: the time limit is near", ""),
+        ("failure", "step prepare ended with exit code 3", "step prepare ended with exit code 3; "),
+        ("failure", "anything else", ""),
+        ("node_failure", "node a is gone", "node a is gone; "),
+    ],
+)
+def test_status_says_that_no_restart_is_left(
+    clusterjobs, spec, queue, reason: str, before: str, said: str
+) -> None:
+    folder = spec.parent / "logs" / "13"
+    write_job(folder)
+    (folder / "attempts.jsonl").write_text(
+        json.dumps({"attempt": 3, "reason": reason, "exit_code": 1}) + "\n"
+    )
+    refusal = f"no restart: restarts.{reason} allows 2, all used"
+    end = f"clusterjobs: job 13 ended with exit code 1 after 9 s: {reason}"
+    (folder / "job.log").write_text(f"clusterjobs: {before}\nclusterjobs: {refusal}\n{end}\n")
+    queue()
+    done = clusterjobs("status", spec)
+    assert done.out.splitlines()[1].endswith(f"{reason}, exit code 1; {said}{refusal}"), done.out
+
+
 def test_a_pending_job_of_another_name_user_or_spec_is_not_shown(clusterjobs, spec, queue) -> None:
     write_job(spec.parent / "logs" / "9")
     write_job(spec.parent / "logs" / "12", file="other.yaml")  # requeued, so it has a folder

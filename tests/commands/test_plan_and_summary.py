@@ -70,8 +70,8 @@ def test_each_argument_of_a_list_has_its_origin(
     listed = origins(args=["--lr", "0.1", "--bf16"])
     assert listed["--lr"] == "args[0] (exp.yaml:10)"
     assert listed["--bf16"] == "args[2] (exp.yaml:12)"
-    assert origins("--set", "args=[--lr, 0.1]")["--lr"] == "args[0] (--set:1)"
-    assert origins("--set", "args={lr: 0.1}")["--lr"] == "args.lr (--set:1)"
+    assert origins("--set", "args=[--lr, 0.1]")["--lr"] == "args[0] (--set args=[--lr, 0.1])"
+    assert origins("--set", "args={lr: 0.1}")["--lr"] == "args.lr (--set args={lr: 0.1})"
     own = {"framework": "command", "script": None, "batch": None}
     started = origins(command=["./run", "--lr=0.1", "--out", "x"], **own)
     assert set(started.values()) == {"command (exp.yaml:5)"}

@@ -121,6 +121,7 @@ def test_a_job_is_followed_from_the_queue_to_its_end(slurm: StandInSlurm) -> Non
     assert job.state == "lost"
     end(pathlib.Path("logs") / job.ids[0], "completed")
     assert (job.wait(), job.log) == ("completed", "it completed\n")
+    assert [one.reason for one in job.points] == [None]
 
 
 def test_a_failed_job_has_its_exit_code(slurm: StandInSlurm) -> None:

@@ -79,7 +79,9 @@ def test_each_reason_has_a_budget_of_its_own(job: Job, reason: str, budget: int)
         assert job.end(number, reason, f"step-{number}") == "restart"
     assert job.said == f"requeued after {reason}, from checkpoint step-{budget}"
     assert job.end(budget + 1, reason, "step-99") == "stop"
-    assert job.said == f"no restart: restarts.{reason} allows {budget}"
+    assert job.said == f"no restart: restarts.{reason} allows {budget}" + ", all used" * bool(
+        budget
+    )
 
 
 @pytest.mark.parametrize(
@@ -96,7 +98,7 @@ def test_a_role_that_ended_counts_as_a_failure(job: Job) -> None:
         assert job.end(number, reason, f"step-{number}") == "restart"
     assert job.said == "requeued after failure of judge, from checkpoint step-3"
     assert job.end(4, "failure of server", "step-99") == "stop"
-    assert job.said == "no restart: restarts.failure allows 3"
+    assert job.said == "no restart: restarts.failure allows 3, all used"
 
 
 def test_two_restarts_without_a_newer_checkpoint_are_the_last(job: Job) -> None:
@@ -260,7 +262,7 @@ def test_the_budget_of_lost_nodes_ends(job: Job) -> None:
         job.marker.write_text(f"step-{number}")
         answers.append(job.begin(number))
     assert answers == ["start", "start", "stop"]
-    assert job.said == "no restart: restarts.node_failure allows 2"
+    assert job.said == "no restart: restarts.node_failure allows 2, all used"
 
 
 @pytest.mark.parametrize(
@@ -307,7 +309,7 @@ def test_lost_attempts_count_also_if_this_one_ends_before_begin(job: Job) -> Non
     text = "".join(f"{json.dumps(one)}\n" for one in before)
     (job.folder / "attempts.jsonl").write_text(text)
     assert job.end(4, "failure", "step-1") == "stop"
-    assert job.said == "no restart: restarts.node_failure allows 2"
+    assert job.said == "no restart: restarts.node_failure allows 2, all used"
 
 
 def test_an_attempt_behind_which_slurm_has_started_another_one_records_nothing(job: Job) -> None:

@@ -35,7 +35,8 @@ def with_restarts(tmp_path: pathlib.Path, **keys: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("why", "reason", "code"), [("TimeLimit", "time_limit", 124), ("None", "cancelled", 143)]
+    ("why", "reason", "code"),
+    [("TimeLimit", "time_limit", 124), ("None", "cancelled", 143)],
 )
 @pytest.mark.parametrize("ranks", ENDS)
 def test_the_exit_code_is_that_of_the_reason_if_slurm_ends_the_ranks_first(
@@ -54,6 +55,12 @@ def test_the_exit_code_is_that_of_the_reason_before_the_training_too(
     tell = ["bash", "-c", 'kill -TERM "$PPID"']
     end = run(text_of(before=[tell]), "COMPLETING", why)
     assert (end.code, end.reasons, end.recorded) == (code, [reason], [code]), end.log
+
+
+@pytest.mark.parametrize("ranks", ENDS)
+def test_a_job_that_loses_a_node_for_good_is_not_recorded_as_cancelled(run, ranks: str) -> None:
+    end = run(text_of(ENDS[ranks]), "COMPLETING", "NodeDown")
+    assert (end.code != 0, end.reasons) == (True, ["node_failure"]), end.log
 
 
 @pytest.mark.parametrize("restarts", [True, False])

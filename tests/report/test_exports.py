@@ -65,6 +65,7 @@ def test_without_the_package_the_error_says_what_to_install(
 def test_the_command_writes_both(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    pytest.importorskip("tensorboard.summary.writer.record_writer")
     log = tmp_path / "train.log"
     log.write_text("".join(f"step {n} loss {5 / n}\n" for n in range(1, 9)))
     table, folder = tmp_path / "steps.csv", tmp_path / "events"

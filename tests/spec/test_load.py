@@ -67,14 +67,14 @@ def test_set_leaves_the_rest_and_the_text_alone() -> None:
 @pytest.mark.parametrize(
     ("setting", "place"),
     [
-        ("nodes=x", "--set:1:7"),
-        ("nodes", "--set:1:1"),
-        ("=4", "--set:1:1"),
-        ("nodes.x=4", "--set:1:1"),
-        ("args.2=4", "--set:1:1"),
-        ("nodes=[1", "--set:1:7"),
-        ("nods=1", "--set:1:1"),
-        ("nodes=!x 1", "--set:1:7"),
+        ("nodes=x", "--set"),
+        ("nodes", "--set"),
+        ("=4", "--set"),
+        ("nodes.x=4", "--set"),
+        ("args.2=4", "--set"),
+        ("nodes=[1", "--set"),
+        ("nods=1", "--set"),
+        ("nodes=!x 1", "--set"),
     ],
 )
 def test_a_bad_set_is_shown_on_the_command_line(setting: str, place: str) -> None:
@@ -86,8 +86,8 @@ def test_a_bad_set_is_shown_on_the_command_line(setting: str, place: str) -> Non
 
 def test_positions_of_overridden_values_are_on_the_command_line() -> None:
     source = loaded(TEXT, "args.0=z", "batch={micro: 1}").source
-    assert str(source.locate(("args", 0))) == "--set:1:8"
-    assert str(source.locate(("batch", "micro"))) == "--set:2:7"
+    assert str(source.locate(("args", 0))) == "--set"
+    assert str(source.locate(("batch", "micro"))) == "--set"
     assert str(source.locate(("args", 1))) == "exp.yaml:7:11"
     assert str(source.locate(("args",))) == "exp.yaml:7:7"
     assert str(source.locate_key(("nodes",))) == "exp.yaml:3:1"
@@ -144,8 +144,8 @@ def test_keys_inside_lists_get_a_nearest_one_too(key: str) -> None:
 @pytest.mark.parametrize(
     ("setting", "what"),
     [
-        ("=4", "'=4' is not key=value"),
-        ("nodes", "'nodes' is not key=value"),
+        ("=4", "'=4' is not KEY=VALUE"),
+        ("nodes", "'nodes' is not KEY=VALUE"),
         ("name=\udcff", "not UTF-8 text"),
         ("args.x=4", "there is no x in args, which has 2 items"),
         ("args.2=4", "there is no 2 in args, which has 2 items"),
@@ -161,8 +161,8 @@ def test_a_bad_set_says_what_is_wrong(setting: str, what: str) -> None:
 
 def test_the_position_of_a_mapping_that_only_set_has_written_is_on_the_command_line() -> None:
     source = loaded(TEXT, "env.A=1", "batch.micro=2").source
-    assert str(source.locate(("env",))) == "--set:1:7"
-    assert str(source.locate(("env", "A"))) == "--set:1:7"
+    assert str(source.locate(("env",))) == "--set"
+    assert str(source.locate(("env", "A"))) == "--set"
     assert str(source.locate(("batch",))) == "exp.yaml:6:8"
 
 

@@ -141,7 +141,7 @@ def test_a_sweep_may_be_given_by_set_alone() -> None:
         "sweep.samples=2",
     )
     assert len(specs) == 4
-    assert str(specs[1].source.locate(("args", "lr"))) == "--set:1:20"
+    assert str(specs[1].source.locate(("args", "lr"))) == "--set"
 
 
 # ------------------------------------------------------------------ folders
@@ -327,7 +327,7 @@ def test_the_sweep_of_a_site_is_for_specs_with_a_sweep_alone() -> None:
 def test_a_setting_of_a_swept_key_is_a_warning_that_it_has_no_effect() -> None:
     sweep = "sweep: {grid: {args.lr: [1, 2]}, include: [{args.out: /fsx/y}]}\n"
     for text, setting, expected in (
-        (TEXT + GRID, "args.lr=5", ["--set:1:1 args.lr"]),
+        (TEXT + GRID, "args.lr=5", ["--set args.lr"]),
         (TEXT + GRID, "args.out=/fsx/x", []),
         (TEXT + GRID, "sweep.grid.args.lr=[5]", []),
         (TEXT + sweep, "args.lr=5", []),  # the point of `include` has it

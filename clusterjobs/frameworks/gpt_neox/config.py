@@ -164,7 +164,7 @@ def _keys(file: str, text: str, problems: list[Problem]) -> Iterator[tuple[str, 
 
 def _duplicate(key: str, given: Given, first: Given) -> Problem:
     """deepy.py stops at the second, or silently uses it if only one is written with dashes."""
-    there = f"{first.where.file}:{first.where.line}"
+    there = first.where.line_in_file
     what = f"{key} is already in {there}: deepy.py refuses a key that is in two files"
     return Problem(what, given.where, key, "remove one of the two")
 

@@ -191,7 +191,8 @@ class Job:
         attempts = latest_by_attempt(self._records())
         used = sum(kind(record["reason"]) == reason for record in attempts)
         if used > self.budgets[reason]:
-            return f"restarts.{reason} allows {self.budgets[reason]}"
+            budget = self.budgets[reason]
+            return f"restarts.{reason} allows {budget}" + (", all used" if budget else "")
         # An attempt that ends at a bad node does not train.
         trained = [record for record in attempts if record["reason"] != "bad_node"]
         latest = trained[-MOST_WITHOUT_PROGRESS:]

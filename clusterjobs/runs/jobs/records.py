@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from clusterjobs.node.job.attempt_files import (
@@ -15,9 +15,12 @@ from clusterjobs.node.job.attempt_files import (
     read_records,
 )
 from clusterjobs.runs.jobs.folders import read_plan
+from clusterjobs.slurm.queue import WAITING
 
 _MOST = 10**11  # seconds since 1970 of the year 5138: beyond it, a record is damaged or hostile
 NO_RECORD = "no_record"  # the reason of an attempt that began, and whose end nobody recorded
+
+REQUEUED = "requeued"  # by Slurm, after a lost node, or by `scontrol requeue`
 
 # Why a job ended that could not record it, by Slurm's state. FAILED says nothing.
 OF_SLURM = {
@@ -36,7 +39,8 @@ class Attempt:
     """One attempt of a job. `seconds` of its script, `ended` in seconds since 1970; None: unknown.
 
     `began` and `submitted`, when Slurm last put the job into the queue, are known of jobs with
-    restarts. `reason` is one of `attempt.REASONS`, `failure of ROLE`, or NO_RECORD.
+    restarts. `reason` is one of `attempt.REASONS`, `failure of ROLE`, REQUEUED,
+    or NO_RECORD.
     """
 
     number: int
@@ -52,6 +56,17 @@ class Attempt:
 
 _EXPORT = "export "  # the start of an export's name in data.jsonl
 _INCOMPLETE = ("failed", "INCOMPLETE")  # the starts of what export.py reports
+
+
+def corrected_by_slurm(attempts: tuple[Attempt, ...], state: str) -> tuple[Attempt, ...]:
+    """The attempts, of which the last may have taken a lost node's SIGTERM for that of scancel.
+
+    `state`: Slurm's; a job that was cancelled does not wait in the queue.
+    """
+    reason = REQUEUED if state in WAITING else OF_SLURM.get(state)
+    if not attempts or attempts[-1].reason != "cancelled" or not reason:
+        return attempts
+    return (*attempts[:-1], replace(attempts[-1], reason=reason))
 
 
 @dataclass(frozen=True)

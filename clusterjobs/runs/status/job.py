@@ -20,6 +20,7 @@ from clusterjobs.runs.jobs.records import (
     NO_RECORD,
     Attempt,
     Records,
+    corrected_by_slurm,
     job_roles,
     read_folder,
     unrecorded_attempts,
@@ -105,7 +106,8 @@ def job_data(place: JobPlace, queue: Queue) -> JobData:
     """Everything but the traceback, which costs a look at a large part of the log."""
     queued = place.queued
     records = read_folder(place.folder) if place.folder else Records((), (), (), ())
-    attempts = records.attempts
+    known = queued or place.ended
+    attempts = corrected_by_slurm(records.attempts, known.state if known else "")
     if queue.queued is not None and queued is None and place.folder:
         attempts += unrecorded_attempts(place.folder, attempts, place.end or NO_RECORD)
     log = place.folder and place.folder / "job.log"

@@ -225,7 +225,7 @@ _OF_THE_SCRIPT = re.compile(
     r"(?m)^(?:clusterjobs: (?!job [0-9_]+ ended )|/\S*(?:slurm_script|job\.sh): line \d+: )(.+)$"
 )
 _FAILED_STEP = re.compile(r"step .+ ended with exit code \d+|no (?:answer|progress) .*")
-_EXPLAINED = ("completed", "cancelled", "time_limit")  # the reason alone says it
+_EXPLAINED = ("cancelled", "time_limit")  # the reason alone says it
 
 
 def last_message(log: pathlib.Path, reason: str) -> str:
@@ -233,11 +233,15 @@ def last_message(log: pathlib.Path, reason: str) -> str:
 
     A failure is mostly that of the program, whose output is not quoted here.
     """
-    if not reason or reason in _EXPLAINED:
+    if not reason or reason == "completed":
         return ""
     text = _LINE_ENDS.sub("\n", _ANSI_CODES.sub("", read_log_end(log)))
     attempts = [part for part in _ENDED.split(text) if part.strip()]
     found = _OF_THE_SCRIPT.findall(attempts[-1]) if attempts else []
-    if reason == "failure":
+    no_restart = [one for one in found if one.startswith("no restart: ")]
+    if reason in _EXPLAINED:
+        found = []
+    elif reason == "failure":
         found = [one for one in found if _FAILED_STEP.fullmatch(one)]
-    return str(found[-1])[:_LONGEST_LINE] if found else ""
+    said = [one for one in found if one not in no_restart]
+    return "; ".join(one[:_LONGEST_LINE] for one in (*said[-1:], *no_restart[-1:]))

@@ -84,12 +84,15 @@ def points_table(points: Sequence[Mapping[str, Any]], metric: str) -> str:
     """
     keys = list(dict.fromkeys(key for point in points for key in point["values"]))
     head = ["point", *labels(keys), "state", "job", "attempts", "step"]
+    saved = any(point["checkpoint"] for point in points)
+    head += ["last checkpoint"] if saved else []
     rows = [[*head, *([metric] if metric else []), "why"]]
     for point in points:
         values = (_value(point["values"], key) for key in keys)
         own = str(point["index"]) if point["in_spec"] else point["name"]
         row = [own, *values, point["state"], point["job_id"]]
         row += [_text(point["attempt"]) if point["attempt"] else "", _step(point)]
+        row += [_text(point["checkpoint"])] if saved else []
         rows.append([*row, *([_text(point["metric"])] if metric else []), _point_why(point)])
     return table([[short(cell) for cell in row] for row in rows])
 

@@ -326,7 +326,7 @@ record() { # a line for this attempt: the last one counts
 ask_slurm_for_reason() { # Slurm ends the steps of a job before it signals this script
   case $(timeout 5 squeue --noheader --job="$slurm_job_id" --format=%T:%r) in
     RUNNING:* | SIGNALING:* | STOPPED:* | SUSPENDED:* | RESIZING:* | '') ;;
-    *:TimeLimit) reason=time_limit ;; *) reason=cancelled ;;
+    *:TimeLimit) reason=time_limit ;; *:NodeDown) reason=node_failure ;; *) reason=cancelled ;;
   esac
 }
 
