@@ -214,6 +214,18 @@ def test_a_lost_node_is_known_by_the_next_attempt(run, tmp_path: pathlib.Path) -
     assert "attempt 2, from checkpoint none" in done.log
 
 
+@pytest.mark.parametrize("needs", ["argparse", "a_module_that_is_not_here"])
+def test_the_script_of_a_lost_node_records_nothing_once_the_next_attempt_has_begun(
+    run, tmp_path: pathlib.Path, needs: str
+) -> None:
+    begins = f"echo 2 1 >> {tmp_path}/logs/{JOB_ID}/started"
+    ranks = f"{begins}; kill $SCRIPT; exec sleep 1"  # bash itself records at SIGTERM, then finish
+    text = with_restarts(tmp_path, ranks=ranks, setup=["export SCRIPT=$$"])
+    end = run(text.replace("import argparse", f"import {needs}"))
+    assert (end.code, end.records, end.requeues) == (143, [], 0), end.log
+    assert "got SIGTERM during" in end.log
+
+
 def test_without_attempt_py_the_end_is_recorded_and_nothing_restarts(
     run, tmp_path: pathlib.Path
 ) -> None:

@@ -44,7 +44,7 @@ def test_a_signal_at_the_end_of_a_process_does_not_hang_the_script(name: str, si
     assert (done.returncode, done.stderr) == (0, "")
 
 
-# Functions of the script from the end of the ranks to its own, and what is no command of theirs.
+# Functions from the end of the ranks to the script's own end, and what is no command of theirs.
 ENDS = ("run_ranks", "finish", "record_and_decide", "record", "decide")
 NO_COMMAND = re.compile(
     r"\s*(?:fi|done|\*\)|local status=\$\?|trap '' INT TERM|python=|exec \"|\"\$|\) )"

@@ -317,9 +317,9 @@ on_signal() { # NUMBER: ends the job, but after a SIGTERM by Slurm the ranks may
   [[ -n $waiting || " ${FUNCNAME[*]} " == *' finish '* ]] || exit "$((128 + $1))" # bash runs `finish` only once
 }
 
-record() { # a line for this attempt: the last one counts
+record() { # a line for this attempt: the last one counts; none once Slurm has started the next attempt
   submitted=$(SLURM_TIME_FORMAT=%s timeout 5 squeue --noheader --job="$slurm_job_id" --format=%V | grep -x '[0-9]*')
-  printf '{"attempt": %s, "reason": "%s", "exit_code": %s, "submitted": %s, "nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' \
+  grep -qs "^$((attempt + 1)) " "$job_dir/started" || printf '{"attempt": %s, "reason": "%s", "exit_code": %s, "submitted": %s, "nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' \
     "$attempt" "$reason" "$status" "${submitted:-null}" "$SLURM_JOB_NODELIST" "$SECONDS" -1 >> "$job_dir/attempts.jsonl"
 }
 
