@@ -145,7 +145,6 @@ def check_restarts(launcher: str, launched: Launched, diagnostics: Diagnostics) 
 
 
 _STREAMS = re.compile(r"[0-3]|\d:[0-3](?:,\d:[0-3])*")
-_WORD = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 def _streams(value: Any) -> str:
@@ -155,13 +154,6 @@ def _streams(value: Any) -> str:
             f"{text!r} names no streams: write 1 (output), 2 (errors) or 3 (both), or one of them "
             'for each rank of a node, "0:3,1:2"'
         )
-    return text
-
-
-def _word(value: Any) -> str:
-    text = field_types.plain(value)
-    if not _WORD.fullmatch(text):
-        raise ValueError("expected a plain word: use letters, digits, '_', '.' and '-'")
     return text
 
 
@@ -190,7 +182,6 @@ LABEL = ("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "[rank${rank}]: ", "torchrun's
 NEW_STORE = ("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1", "a new store for restarted ranks")
 
 Streams = Annotated[str, BeforeValidator(_streams)]
-Word = Annotated[str, BeforeValidator(_word)]
 Interval = Annotated[float, Field(ge=0.01, le=3600), BeforeValidator(_number)]
 
 # Options of torchrun that other launchers pass on, too.
@@ -200,7 +191,13 @@ MaxRestarts = Annotated[
 MonitorInterval = Annotated[
     Interval | None, Key("the time between two checks of the ranks", "0.5", unit="seconds")
 ]
-Role = Annotated[Word | None, Key("the value of `ROLE_NAME` in the ranks", "eval")]
+Role = Annotated[
+    field_types.AnyText | None,
+    Key(
+        "the value of `ROLE_NAME` in the ranks; with `{{ job.node_rank }}`, each node has its own",
+        '"node-{{ job.node_rank }}"',
+    ),
+]
 LogDir = Annotated[
     field_types.Path | None,
     Key(

@@ -153,7 +153,8 @@ def check_place(path: Path, value: Any, way: Callable[[str], list[str]]) -> None
             "checkpoints.latest is looked up just before the ranks start",
             "use it in args or command",
         )
-    if NODE_RANK in variable_names(value) and key not in OF_THE_RANKS:
+    is_of_ranks = key in OF_THE_RANKS or path[1:] == ("role",)  # a launcher's option
+    if NODE_RANK in variable_names(value) and not is_of_ranks:
         raise BadReferenceError(
             "job.node_rank differs on each node: "
             "it can be used only in the command and env of the ranks",

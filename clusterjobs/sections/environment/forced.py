@@ -7,7 +7,6 @@ from typing import Any
 
 from clusterjobs.frameworks.base import TOKEN, Variable
 from clusterjobs.sections.context import Context
-from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.environment import EnvValue, Forced, text_of
 from clusterjobs.spec.known_references import NODE_RANK, OF_THE_RANKS
 from clusterjobs.spec.reserved_names import FORCEABLE, FORCED_FOR_RANKS, RESERVED_NAMES
@@ -70,7 +69,7 @@ _STANDS_FOR_IT = Variable(
 def plan_node_rank(context: Context) -> tuple[Variable, ...]:
     """The variable, if the spec refers to the node's rank."""
     spec = context.spec
-    places = _places_in(spec)
+    places = _places_in(context)
     if places and not context.launcher.sets_node_rank:
         context.problem(
             places[0],
@@ -88,9 +87,9 @@ def plan_node_rank(context: Context) -> tuple[Variable, ...]:
     return (_STANDS_FOR_IT,) if places else ()
 
 
-def refers_to_node_rank(spec: Experiment) -> bool:
+def refers_to_node_rank(context: Context) -> bool:
     """Whether something that the ranks use refers to the node's rank."""
-    return bool(_places_in(spec))
+    return bool(_places_in(context))
 
 
 def is_of_the_node(value: EnvValue) -> bool:
@@ -112,8 +111,10 @@ def node_environment(env: Mapping[str, EnvValue]) -> tuple[Value, ...]:
     return ("env", *words) if words else ()
 
 
-def _places_in(spec: Experiment) -> list[Path]:
-    return [place for key in OF_THE_RANKS for place in _places(getattr(spec, key), (key,))]
+def _places_in(context: Context) -> list[Path]:
+    used: dict[Path, Any] = {(key,): getattr(context.spec, key) for key in OF_THE_RANKS}
+    used[context.launcher.name, "role"] = getattr(context.launcher_options, "role", None)
+    return [place for path, value in used.items() for place in _places(value, path)]
 
 
 def _places(value: Any, path: Path) -> Iterator[Path]:

@@ -2434,7 +2434,7 @@
 #SBATCH --open-mode=append
 #SBATCH --requeue
 
-{"name": "references", "spec": {"file": "spec.yaml", "sha256": "fb80d383940c7ede00e725f01e865f83a02071f1245746803b6f132653c34817", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "torchrun", "content": "1dd81549437bd3f8", "origin": "args.accumulation=b3cb4ad3 args.cache=abdbf939 args.shard=777cbed1 args.world=b39c4598 framework=3b9ebe42 script=4f8d10b9", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 32, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 32, "batch.accumulation": 8, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "references", "spec": {"file": "spec.yaml", "sha256": "c0a4a56fba8613ccd2e92221eea40d2eaa6876cf38e5ad3e0575b6c5eb2f777f", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "torchrun", "content": "aea1a78988d63d54", "origin": "args.accumulation=b3cb4ad3 args.cache=abdbf939 args.shard=777cbed1 args.world=b39c4598 framework=3b9ebe42 script=4f8d10b9", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 32, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 32, "batch.accumulation": 8, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 
 # ======== forced-variables-p4d
 # two-gpus-a-rank: 2 nodes x 8 GPUs (p4d.24xlarge), torchrun started by its own launcher

@@ -3150,6 +3150,9 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --shard "$CLUSTERJOBS_NODE_RANK/4"
     --cache "${SCRATCH:-/tmp}/$SLURM_JOB_ID"
   )
+  launcher_options=(
+    "--role=node-$CLUSTERJOBS_NODE_RANK"
+  )
   srun_options=(
     --nodes=4 --ntasks=4 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
@@ -3163,7 +3166,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=4 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" --no-python "$@"' \
-    node "${command[@]}"
+    node "${launcher_options[@]}" "${command[@]}"
   reason=completed
 }
 
