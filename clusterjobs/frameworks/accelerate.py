@@ -113,6 +113,8 @@ class Accelerate(Framework):
     """`framework: accelerate`."""
 
     name = "accelerate"
+    argument_check = "check_accelerate"
+    checks_config_alone = True
     launchers = ("accelerate", "torchrun", "srun")
     options = Options
     reads_precision = True

@@ -208,6 +208,7 @@ class Framework(abc.ABC):
     `neuron_launchers`: those that can start it on NeuronCores; empty if it does not use them.
     `helpers`: the folder beside its script whose helpers.cpp it compiles with make, "" for none.
     `argument_check`: the program of clusterjobs/node/arguments that asks its parser, "" for none.
+    `checks_config_alone`: that program does not read the arguments of the script.
     `length_arguments`: each says how long the training is. The first, which counts steps, is set
     from the key `training` where neither is given: one of them, or an argument that names a file
     of arguments (`files_of_arguments`). `length_key`: the key of the spec that has them.
@@ -229,6 +230,7 @@ class Framework(abc.ABC):
     neuron_launchers: tuple[str, ...] = ()
     helpers: str = ""
     argument_check: str = ""
+    checks_config_alone: bool = False
     length_arguments: tuple[str, ...] = ()
     length_key: str = "args"
     files_of_arguments: tuple[str, ...] = ()

@@ -65,6 +65,7 @@ class DeepSpeed(Framework):
 
     name = "deepspeed"
     argument_check = "check_deepspeed"
+    checks_config_alone = True
     launchers = ("srun", "torchrun", "deepspeed", "deepspeed-pdsh")
     options = Options
     saving = OWN_SCRIPT._replace(marker="latest")

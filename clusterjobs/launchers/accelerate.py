@@ -7,6 +7,7 @@ from clusterjobs.launchers import Launched, Launcher, LauncherOptions
 from clusterjobs.launchers.torchrun import (
     LABEL,
     NEW_STORE,
+    TORCHRUN,
     LogDir,
     MaxRestarts,
     MonitorInterval,
@@ -80,6 +81,7 @@ ACCELERATE = Launcher(
     sets_node_rank=True,
     options=Options,
     argument_check="check_accelerate",
+    variables_of_options=("ACCELERATE_", "FSDP_", *TORCHRUN.variables_of_options),
     program_options={
         "num_processes": "world_size",
         "num_machines": "nodes",

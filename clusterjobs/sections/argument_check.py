@@ -31,15 +31,18 @@ def plan(context: Context) -> ArgumentCheck | None:
     runs_help = written.arguments == "help"
     if not written.arguments or not context.program.command:
         return None
-    launch, launcher = context.launch, context.launcher
+    framework, launch, launcher = context.framework, context.launch, context.launcher
     has_options = launch.own_options or any(
         name.startswith(launcher.variables_of_options) for name in context.spec.env
     )
     has_options = has_options or launcher.name == "accelerate"
-    found = (context.framework.argument_check, launcher.argument_check if has_options else "")
+    is_own_script = not framework.argument_check or framework.checks_config_alone
+    found = (
+        "check_script" if runs_help and context.program.is_python and is_own_script else "",
+        framework.argument_check,
+        launcher.argument_check if has_options else "",
+    )
     checks = [*dict.fromkeys(one for one in found if one)]
-    if runs_help and context.program.is_python and not context.framework.argument_check:
-        checks.insert(0, "check_script")
     if not checks or context.placement.node_type.has_amd_gpus:
         return None
     is_in_job = context.container is None
@@ -52,6 +55,7 @@ def plan(context: Context) -> ArgumentCheck | None:
         written.seconds,
         runs_help,
         context.parallelism.pipeline,
+        (*framework.reads_variables, *launcher.variables_of_options),
         dict(lines_of(context)),
     )
 
@@ -111,7 +115,7 @@ def request_of(plan: Plan, check: ArgumentCheck, is_in_job: bool = True) -> str:
         for name, line in check.lines.items()
         if name in given or not name.startswith("-")
     }
-    prefixes = tuple(f"env.{one}" for one in launch.launcher.variables_of_options)
+    prefixes = tuple(f"env.{one}" for one in check.variables)
     request = {
         "title": plan.job.framework,
         "checks": check.checks,
@@ -123,7 +127,7 @@ def request_of(plan: Plan, check: ArgumentCheck, is_in_job: bool = True) -> str:
         "runs_help": check.runs_help,
         "launcher": launch.launcher.name,
         "launcher_words": [_written(word) for word in launch.own_options],
-        "launcher_variables": [name for name in lines if name.startswith(prefixes)],
+        "read_variables": [name for name in lines if name.startswith(prefixes)],
         "settings": settings,
         "files": [file.name for file in plan.files.configs],
         "folder": _written(JOB_DIR),

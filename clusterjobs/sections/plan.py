@@ -215,8 +215,8 @@ class ArgumentCheck(NamedTuple):
     """How the framework's own parser is asked about the arguments.
 
     `is_in_job`: the job asks it. `checks`: the programs that ask, without `.py`. `runs_help`: also
-    `--help` of the user's script. `pipeline`: the stages of the pipeline. `lines`: those of the
-    spec, by flag.
+    `--help` of the user's script. `pipeline`: the stages of the pipeline. `variables`: prefixes of
+    those that are settings. `lines`: those of the spec, by flag.
     """
 
     is_in_job: bool
@@ -224,6 +224,7 @@ class ArgumentCheck(NamedTuple):
     seconds: int
     runs_help: bool
     pipeline: int
+    variables: tuple[str, ...]
     lines: Mapping[str, SpecLine]
 
     @property

@@ -78,7 +78,7 @@ def ask(tmp_path: pathlib.Path) -> Ask:
             "runs_help": False,
             "launcher": "srun",
             "launcher_words": [],
-            "launcher_variables": [],
+            "read_variables": [],
             "settings": {},
             "files": [],
             "folder": str(job),

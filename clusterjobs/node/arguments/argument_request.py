@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import importlib
 import importlib.util
+import json
 import os
 import re
 import sys
@@ -77,7 +78,7 @@ class Request:
         self.capability: Sequence[int] = asked["capability"]
         self.runs_help: bool = asked["runs_help"]
         self.origins: Dict[str, Any] = asked["origins"]
-        self.launcher_variables: List[str] = asked["launcher_variables"]  # some of `origins`
+        self.read_variables: List[str] = asked["read_variables"]  # names in `origins`
         self.problems: List[Dict[str, str]] = []
         self.version = ""
 
@@ -191,18 +192,19 @@ class Request:
         names = [*flags, *quoted, *re.findall(r"\w+(?:\.\w+)*", message)]
         parts = [part for name in names for part in reversed(name.split("."))]
         found = [ends[part] for part in parts if part in ends]
-        return list(dict.fromkeys([*found, *self.variables_in(message)]))
+        variables = [one for one in self.read_variables if says(message, one.partition("env.")[2])]
+        return list(dict.fromkeys([*found, *variables, *self.keys_with_value_in(message)]))
 
-    def variables_in(self, message: str) -> List[str]:
-        """The launcher's variables that a message names, or whose value it has."""
-        found = []
-        for name in self.launcher_variables:
-            variable = name.partition("env.")[2]
-            value = os.environ.get(variable, "")
-            texts = [variable, *([value] if re.search(r"\D", value) else [])]
-            if re.search(rf"(?<!\w)(?:{'|'.join(map(re.escape, texts))})(?!\w)", message):
-                found.append(name)
-        return found
+    def keys_with_value_in(self, message: str) -> Iterator[str]:
+        """The keys of config files and the variables of settings whose text a message has."""
+        for name in self.read_variables:
+            if says(message, os.environ.get(name.partition("env.")[2], "")):
+                yield name
+        ends = {name.rpartition(".")[2]: name for name in self.origins if not is_flag(name)}
+        for file in self.files.values():
+            for key, value in leaves(file):
+                if key in ends and says(message, str(value)):
+                    yield ends[key]
 
     def origin_of(self, flag: str) -> str:
         if flag in self.origins:
@@ -228,8 +230,9 @@ class Request:
             if isinstance(error, SystemExit) and not error.code:
                 return
             source = source_of(error)
+            is_of_values = type(error).__name__ == "ValidationError"  # pydantic's
             for message in messages_of(error):
-                if is_of_the_machine(message, source):
+                if not is_of_values and is_of_the_machine(message, source):
                     raise NotCheckedError(f"{message} ({source})") from error
                 if config:
                     keys = self.keys_in(message) or self.keys_in(key)
@@ -263,7 +266,7 @@ class Request:
             for flag in wrong:
                 self.problem(of_one(message, flag), source, flag)
             if not wrong:
-                variables = [one for one in self.keys_in(message) if one in self.launcher_variables]
+                variables = [one for one in self.keys_in(message) if one in self.read_variables]
                 self.problem(message, source, variables[0] if variables else None)
             fewer = without(words, wrong)
             if fewer == words:
@@ -272,8 +275,10 @@ class Request:
         raise DoneError
 
 
-# Of variables that are options: Lightning's and torchrun's. Messages name them without it.
-_PREFIX = re.compile(r"^(?:PL_TRAINER|PET)_")
+# Of variables that are options, and of Accelerate's keys. Messages name them without it.
+_PREFIX = re.compile(
+    r"^(?:PL_TRAINER|PET|ACCELERATE|zero|fsdp|dynamo|parallelism_config)_(?!config)"
+)
 
 
 class DoneError(Exception):
@@ -286,6 +291,27 @@ NAME = re.compile(r"\b[a-zA-Z][a-zA-Z0-9]*(?:[_.-][a-zA-Z0-9]+)+\b|\b[a-z]{2,}\b
 def is_flag(word: str) -> bool:
     """`--lr`, `-a`; not a number."""
     return bool(re.match(r"--?[A-Za-z]", word))
+
+
+def says(message: str, value: str) -> bool:
+    """Whether the message has this text, which must be more than a number."""
+    found = re.search(r"\D", value) and value.lower() not in ("true", "false", "auto", "none")
+    return bool(found and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", message, re.IGNORECASE))
+
+
+def leaves(file: str) -> Iterator[Tuple[str, Any]]:
+    """The keys of a JSON file, at any depth, that have a plain value; none of another file."""
+    try:
+        with open(file, encoding="utf-8") as opened:
+            parts = [json.load(opened)]
+    except (OSError, ValueError):
+        return
+    for part in parts:
+        for key, value in part.items() if isinstance(part, dict) else ():
+            if isinstance(value, dict):
+                parts.append(value)
+            else:
+                yield key, value
 
 
 def key_of(name: str) -> str:

@@ -51,6 +51,8 @@ def prepare_training(args: Any) -> None:
     for name in list(vars(variables)):
         if name.startswith("_set_"):  # writers of logs, which make folders
             setattr(variables, name, lambda *_: None)
+    for name in ("destroy_global_vars", "unset_num_microbatches_calculator"):
+        getattr(variables, name, lambda: None)()  # the check may be a repeated one
     variables.set_global_variables(args, build_tokenizer=False)
     megatron_script.check_schedule("megatron.training.training")
 

@@ -17,7 +17,7 @@ def check(request: Request) -> None:
     except NotCheckedError as error:
         cause, variable = error.__cause__, "env.TORCH_LOGS"
         names_it = isinstance(cause, ValueError) and "TORCH_LOGS" in str(cause)
-        if not names_it or variable not in request.launcher_variables:
+        if not names_it or variable not in request.read_variables:
             raise
         request.problem(message_of(cause), "", variable)
         return
@@ -35,19 +35,22 @@ def check(request: Request) -> None:
 def check_variables(request: Request, parser: Any) -> None:
     """Report PET_ variables that are no option, or one that torchrun reads from no variable."""
     read = {one.dest for one in parser._actions if type(one).__name__ in ("env", "check_env")}
-    for name in request.launcher_variables:
+    for name in request.read_variables:
         option = name.partition("env.PET_")[2].lower()
         if read and option and option not in read:
             request.problem(f"torchrun reads no variable PET_{option.upper()}", "", name)
 
 
-def started(request: Request, run: Any, start: Callable[[], Any]) -> None:
-    """Call `start` up to the ranks; report what differs from the plan."""
+def started(
+    request: Request, run: Any, start: Callable[[], Any], rank: Callable[[], Any] = lambda: None
+) -> None:
+    """Call `start` with `rank` for the ranks of a node; report what differs from the plan."""
     events = imported("torch.distributed.elastic.events.handlers", "torchrun")
     found = []
 
     def elastic_launch(config: Any, entrypoint: Any) -> Any:
         events.get_logging_handler(config.event_log_handler)
+        rank()  # it has their environment
         return lambda *arguments: found.append((config, entrypoint, arguments))
 
     run.elastic_launch = elastic_launch

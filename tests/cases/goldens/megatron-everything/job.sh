@@ -705,7 +705,7 @@ end of watchdog_ranks.py
  "runs_help": false,
  "launcher": "torchrun",
  "launcher_words": [],
- "launcher_variables": [],
+ "read_variables": [],
  "settings": {},
  "files": [],
  "folder": [{"variable": "job_dir"}],
