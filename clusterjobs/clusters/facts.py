@@ -118,7 +118,8 @@ class Partition(NamedTuple):
     `local_disk`: where nodes mount their local disks, if they have some. `max_time` in seconds;
     None if it is unlimited or unknown, like `default_time`, the limit of a job that names none.
     `default_memory`: the first that fits is used; one for GPUs fits a job with GPUs.
-    `default_cpus_per_gpu`: of a job that names no CPUs.
+    `default_cpus_per_gpu`: of a job that names no CPUs. `accounts`, `qos`: of the jobs that it
+    takes; () if all.
     `bucket_access`: None if unknown. `name` is "" if `placeholder` stands where it was to be filled
     in.
     """
@@ -133,6 +134,8 @@ class Partition(NamedTuple):
     default_time: int | None = None
     default_memory: tuple[DefaultMemory, ...] = ()
     default_cpus_per_gpu: int | None = None
+    accounts: tuple[str, ...] = ()
+    qos: tuple[str, ...] = ()
 
 
 class Mount(NamedTuple):

@@ -64,6 +64,7 @@ class Node:
         )
 
 
+ALLOWED = {"AllowAccounts": "accounts", "AllowQos": "qos"}  # in the description: this key
 _DOWN = frozenset(("DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "ERROR", "INVAL"))
 
 
@@ -72,8 +73,8 @@ class Partition:
     """One partition. `nodes`: names; None where only the nodes say to which partitions they belong.
 
     `max_time` in Slurm's form. `total_*`: the sums that `scontrol show partition` prints, for a
-    partition whose nodes no text describes. `allowed`: who may use it, such as
-    `AllowGroups=staff`; "" if everyone may.
+    partition whose nodes no text describes. `allowed`: who may use it, such as AllowGroups ->
+    (staff,); empty if everyone may.
     """
 
     name: str
@@ -89,7 +90,7 @@ class Partition:
     total_memory_mib: int | None = None
     total_gpus: tuple[Gpus, ...] = ()
     limits_known: bool = True
-    allowed: str = ""
+    allowed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     default_time: str = ""
     max_cpus_per_node: int | None = None
     job_defaults: tuple[tuple[str, int], ...] = ()
@@ -232,10 +233,10 @@ def job_defaults(settings: Mapping[str, str]) -> dict[str, int]:
     return {name: int(one) for name, one in values.items() if re.fullmatch("[1-9][0-9]{0,8}", one)}
 
 
-def allowed_in(record: Record) -> str:
-    """Who may use a partition, in Slurm's keys; "" if every user may."""
-    values = {key: record.get(key) or "" for key in ("AllowGroups", "AllowAccounts", "AllowQos")}
-    return " ".join(f"{key}={one}" for key, one in values.items() if one.upper() not in ("", "ALL"))
+def allowed_in(record: Record) -> dict[str, tuple[str, ...]]:
+    """Who may use a partition, by Slurm's keys; empty if every user may."""
+    values = {key: split_list(record.get(key)) for key in ("AllowGroups", *ALLOWED)}
+    return {key: names for key, names in values.items() if names and names[0].upper() != "ALL"}
 
 
 def max_nodes_of(record: Record) -> int | None:

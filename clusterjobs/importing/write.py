@@ -15,7 +15,7 @@ from clusterjobs.errors import counted, did_you_mean, one_problem
 from clusterjobs.importing import yaml_lines as valid
 from clusterjobs.importing.collect import partitions_with_nodes
 from clusterjobs.importing.node_types import NodeKind, is_hyperpod, node_kinds
-from clusterjobs.importing.nodes import Node, Partition, Seen, job_defaults
+from clusterjobs.importing.nodes import ALLOWED, Node, Partition, Seen, job_defaults
 from clusterjobs.importing.probe import Candidate, candidates, probe_of
 from clusterjobs.importing.write_types import write_type
 from clusterjobs.importing.yaml_lines import Lines, flow_list, flow_mapping, scalar
@@ -252,9 +252,9 @@ _LONGEST = 80  # a list of accounts can have hundreds
 def _about_partition(one: Partition) -> Iterator[str]:
     if one.state != "UP":
         yield f"its state is {one.state}: it starts no jobs now"
-    if one.allowed:
-        names = one.allowed
-        yield f"only for {names if len(names) <= _LONGEST else names[:_LONGEST] + '...'}"
+    if groups := one.allowed.get("AllowGroups"):
+        text = f"only for AllowGroups={','.join(groups)}"
+        yield text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _job_defaults(one: Partition, seen: Seen) -> dict[str, int]:
@@ -281,6 +281,9 @@ def _write_partition(
     default = valid.max_time(one.default_time)
     if default not in ("", "UNLIMITED"):
         lines.key("default_time", scalar(default), "of a job without a time limit", depth=2)
+    for setting, key in ALLOWED.items():
+        if names := [name for name in one.allowed.get(setting, ()) if valid.is_name(name)]:
+            lines.key(key, flow_list(names), setting, depth=2)
     if one.max_cpus_per_node:
         lines.key("max_cpus_per_node", str(one.max_cpus_per_node), depth=2)
     for name, value in _job_defaults(one, seen).items():

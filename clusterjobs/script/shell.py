@@ -188,6 +188,14 @@ def comment(text: str) -> CommentText:
     return CommentText(_NOT_IN_A_COMMENT.sub("?", text))
 
 
+_MODULE = re.compile(r"(?m)(?:^|[;&|({]|\b(?:then|do|else))[ \t]*(?:module|ml)[ \t]")
+
+
+def calls_module(code: str) -> bool:
+    """Whether lines of bash call `module` or `ml`, functions that a job does not inherit."""
+    return _MODULE.search(code) is not None
+
+
 def code(lines: tuple[str, ...]) -> ShellText:
     """Lines of bash that the user wrote as code, the only text of a spec that is executed."""
     return ShellText("\n".join(lines))

@@ -270,19 +270,25 @@ def _check_site(context: Context) -> None:
     if placement.per_node > 1 and placement.node_type.request_gpus == "none":
         what = f"the Slurm of {facts.name} does not count GPUs, so it cannot divide those of a node"
         context.problem(("sweep", "per_node"), what, "remove it")
-    for path, value, known in _named(context):
+    for path, value, known, whose in _named(context):
         if known and value not in known:
-            what = f"{value} is not in the description of {facts.name}"
+            what = f"{value} is not in the description of {whose}"
             context.problem(path, what, did_you_mean(value, known), warning=True)
 
 
-def _named(context: Context) -> Iterator[tuple[Path, str, tuple[str, ...]]]:
-    """Keys whose values are names of the cluster, with those that are known."""
+def _named(context: Context) -> Iterator[tuple[Path, str, tuple[str, ...], str]]:
+    """Keys whose values are names of the cluster, with those that are known, and of what."""
     spec, facts = context.spec, context.facts
-    for name, known in (("account", facts.accounts), ("qos", facts.qos)):
+    partition = facts.partition(context.placement.partition)
+    for name, known, here in (
+        ("account", facts.accounts, partition.accounts),
+        ("qos", facts.qos, partition.qos),
+    ):
         value = spec.sbatch.get(name)
         if isinstance(value, str):
-            yield ("sbatch", name), value, known
+            whose = f"partition {partition.name} of {facts.name}" if here else facts.name
+            yield ("sbatch", name), value, here or known, whose
     container = spec.software.container
     if container and facts.container_program:
-        yield ("software", "container", "runtime"), container.runtime, (facts.container_program,)
+        known = (facts.container_program,)
+        yield ("software", "container", "runtime"), container.runtime, known, facts.name

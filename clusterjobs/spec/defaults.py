@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from clusterjobs.errors import InputError, Location, Problem, did_you_mean, in_order, one_problem
 from clusterjobs.spec.expand_references import expanded_text
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.key_names import slurm_name
+from clusterjobs.spec.key_names import renamed_key, slurm_name
 from clusterjobs.spec.keys.sweep import KEY as SWEEP
 from clusterjobs.spec.layers import (
     Layer,
@@ -235,7 +235,8 @@ class _Checks:
     def _unknown_key(self, path: Path) -> Problem:
         key = str(path[-1])
         section = Source(Origin(Layer("default", self.document, {}), path[:-1]))
-        if found := slurm_name((key,), section):
+        own = look_at(self.document.value, path[:-1])
+        if found := renamed_key((key,), own, section) or slurm_name((key,), section):
             return found._replace(path=dotted(path))
         return self._at_key(path, f"unknown key {key}", did_you_mean(key, self._all_keys))
 

@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterjobs.clusters.described.read import unclear_values
-from clusterjobs.clusters.parallelcluster.config import CURRENT, release_of, wrong_release
+from clusterjobs.clusters.parallelcluster.config import (
+    CURRENT,
+    last_release,
+    release_of,
+    wrong_release,
+)
 from clusterjobs.console import (
     print_json,
     problem_data,
@@ -51,7 +56,10 @@ _path = click.Path(path_type=pathlib.Path, dir_okay=False)
 def checked_release(
     _context: click.Context, _option: click.Parameter, release: str | None
 ) -> str | None:
-    """The value of an option that names a release of ParallelCluster."""
+    """The value of an option that names a release of ParallelCluster; the last one of 3.13."""
+    if last := last_release(release or ""):
+        say_on_stderr(f"ParallelCluster {release}: taking its last release, {last}")
+        return last
     if release:
         _refuse_unknown(release)
     return release

@@ -378,12 +378,17 @@ def validate_offline(data: Data, account: Account) -> list[Finding]:
         if found:
             data = with_safe_edits(data, optional_deps.release())
             if check_schema(data, account.region):
-                return found
-        if not all(is_known(kind) for kind in walk.all_instance_types(data)):
-            return found  # the validators stop at a type that is not simulated
+                return [*found, _not_asked("its schema refuses the config")]
+        if unknown := [one for one in walk.all_instance_types(data) if not is_known(one)]:
+            return [*found, _not_asked(f"{unknown[0]} is no type that they would know")]
         with simulated_account(account):
             config, stopped = load(data)
             return [*found, *(stopped or run_validators(config, data))]
+
+
+def _not_asked(why: str) -> Finding:
+    text = f"ParallelCluster's validators were not asked, since {why}"
+    return Finding(text, (), "info", hint="correct that first, then validate again")
 
 
 def validate_with_aws(data: Data, account: Account) -> list[Finding]:
@@ -393,4 +398,6 @@ def validate_with_aws(data: Data, account: Account) -> list[Finding]:
 
         AWSApi.reset()
         config, found = load(data)
-        return found or run_validators(config, data)
+        if found:
+            return [*found, _not_asked("its schema refuses the config")]
+        return run_validators(config, data)

@@ -230,3 +230,20 @@ def test_quote_prefers_a_value_to_its_default() -> None:
     word = shell.quote(variable("SET", default="other"))
     assert bash(f"SET='$(echo no)'; show {word}") == [b"$(echo no)"]
     assert bash(f"SET=''; show {word}") == [b"other"]
+
+
+@pytest.mark.parametrize(
+    ("code", "calls"),
+    [
+        ("module load cuda", True),
+        ("true && ml cuda", True),
+        ("if [[ -d /sw ]]; then module use /sw; fi", True),
+        ("  module purge\nmodule load a", True),
+        ("echo module load", False),
+        ("# module load", False),
+        ("modules=3", False),
+        ("python -m module load", False),
+    ],
+)
+def test_calls_of_module_are_found(code: str, calls: bool) -> None:
+    assert shell.calls_module(code) == calls

@@ -42,6 +42,12 @@ def render(*files: tuple[str, str], **keys: object) -> Script:
     return render_script(plan, inputs)
 
 
+def test_module_is_defined_before_inserted_lines_that_call_it() -> None:
+    text = render(("before_environment.sh", "module load cuda\n")).text
+    assert text.index(". /etc/profile.d/modules.sh") < text.index("module load cuda")
+    assert "modules.sh" not in render(("before_environment.sh", "true\n")).text
+
+
 def test_lines_of_every_insertion_point_are_printed_where_their_name_says() -> None:
     lines = {point: f": {point}" for point in INSERTION_POINTS}
     lines["directives"] = "#SBATCH --account=ml"

@@ -22,6 +22,7 @@ PartitionName=more Nodes=n[1-4] MaxCPUsPerNode=128
 PartitionName=both Nodes=n[1-4] MaxCPUsPerNode=48 OverSubscribe=EXCLUSIVE
 PartitionName=list Nodes=n[1-4] DefCpuPerGPU=6 DefMemPerGPU=9000 DefMemPerNode=4000
 PartitionName=many Nodes=n[1-4] DefCpuPerGPU=17
+PartitionName=ours Nodes=n[1-4] AllowAccounts=chem,bio AllowQos=long AllowGroups=ALL
 """
 OF_SCONTROL = """\
 PartitionName=gpu
@@ -152,3 +153,25 @@ def test_files_of_slurm_that_are_not_needed_may_be_there(clusterjobs, folder: pa
         (folder / name).write_text(text)
     outcome = clusterjobs("clusters", "import", "--from-files", *sorted(others))
     assert (outcome.code, "default_partition: b" in outcome.out) == (0, True), outcome.err
+
+
+@pytest.mark.parametrize(
+    ("queue", "sbatch", "wrong"),
+    [
+        (
+            "ours",
+            {"account": "ml"},
+            "sbatch.account: ml is not in the description of partition ours",
+        ),
+        ("ours", {"qos": "short"}, "sbatch.qos: short is not in the description of partition ours"),
+        ("ours", {"account": "bio", "qos": "long"}, ""),
+        ("a", {"account": "ml"}, ""),
+    ],
+)
+def test_an_account_that_the_partition_does_not_take_is_a_warning(
+    plan: Plan, queue: str, sbatch: dict[str, str], wrong: str
+) -> None:
+    code, said = plan(queue, **sbatch)
+    assert code == 0
+    assert wrong in said
+    assert ("is not in the description" in said) == bool(wrong)

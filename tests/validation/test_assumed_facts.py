@@ -181,14 +181,16 @@ def test_a_type_that_moto_lacks_and_aws_has_exists(kind: str) -> None:
 
 
 def test_a_misspelt_type_is_answered_with_the_nearest() -> None:
-    (problem,) = problems_of(with_type("p4d.24xlage"))
+    note, problem = problems_of(with_type("p4d.24xlage"))
+    assert note.info
+    assert note.what.startswith("ParallelCluster's validators were not asked, since p4d.24xlage ")
     assert not problem.warning
     assert "is not among EC2's types of 20" in problem.what
     assert problem.hint.startswith("did you mean p4d.24xlarge?")
 
 
 def test_a_type_newer_than_the_catalogue_is_not_refused() -> None:
-    (problem,) = problems_of(with_type("p99-x100.48xlarge"))
+    _, problem = problems_of(with_type("p99-x100.48xlarge"))
     assert problem.warning
     assert "nothing was checked with it" in problem.what
     assert "--aws" in problem.hint

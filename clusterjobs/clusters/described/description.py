@@ -230,7 +230,7 @@ class Partition(SpecModel):
     Partitions that have the same type share its nodes. `max_nodes`: the most that one job may
     have. `exclusive`: jobs always get whole nodes. `default_time`: of a job without a time limit.
     `def_mem_per_...`: MiB of a job that asks for no memory; `def_cpu_per_gpu`: of one that asks for
-    no CPUs.
+    no CPUs. `accounts`, `qos`: those of its jobs; any, if there are none.
     """
 
     nodes: dict[NameKey, NumberOfNodes]
@@ -243,6 +243,8 @@ class Partition(SpecModel):
     def_mem_per_cpu: Mebibytes | None = None
     def_mem_per_gpu: Mebibytes | None = None
     def_mem_per_node: Mebibytes | None = None
+    accounts: tuple[Name, ...] = ()
+    qos: tuple[Name, ...] = ()
 
 
 class Description(Defaults):

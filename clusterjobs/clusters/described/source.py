@@ -152,6 +152,8 @@ def _partition(
         default_time=seconds_of(one.default_time) if one.default_time else None,
         default_memory=(*_default_memory(one),),
         default_cpus_per_gpu=one.def_cpu_per_gpu,
+        accounts=one.accounts,
+        qos=one.qos,
     )
 
 

@@ -158,6 +158,11 @@ _SLURM: dict[str, str | None] = {
 RELEASES = tuple(_SLURM)
 
 
+def last_release(series: str) -> str:
+    """Of a series, such as 3.13; "" if it is none."""
+    return next((one for one in reversed(RELEASES) if one.rpartition(".")[0] == series), "")
+
+
 def wrong_release(release: object) -> tuple[str, str] | None:
     """What is wrong with a release, and a hint; None if there is one of this number."""
     if str(release) in RELEASES:

@@ -78,7 +78,10 @@ def site_context(site: SiteTemplates) -> dict[str, Any]:
         ]
         for point in INSERTION_POINTS
     }
-    return {"has_templates": bool(site.files), "used": ShellText(_USED), **points}
+    calls_module = any(one.point and shell.calls_module(one.text) for one in site.files)
+    has_templates = bool(site.files)
+    used = ShellText(_USED)
+    return {"has_templates": has_templates, "used": used, "calls_module": calls_module, **points}
 
 
 _USED = "# \0"  # no other text has this character

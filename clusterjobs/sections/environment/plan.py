@@ -326,6 +326,10 @@ def render(rendering: Rendering) -> dict[str, Any]:
         "secrets": [_secret(one) for one in environment.secrets],
         "has_modules": bool(environment.modules),
         "modules": [_module_call(one) for one in environment.modules],
+        "calls_module": any(
+            shell.calls_module("\n".join(lines))
+            for lines in (environment.site_setup, environment.software_setup, environment.setup)
+        ),
         "has_profile": bool(environment.profile),
         "profile": shell.quote(environment.profile),
         "has_source": bool(environment.source),

@@ -2508,6 +2508,23 @@
 
 {"name": "site-files", "spec": {"file": "spec.yaml", "sha256": "3a697f5ff9dd42853bc3a4533aceb7dadf3a018beef4f80072dcb21db1f88efb", "set": []}, "clusterjobs": "0.1.0", "cluster": "small", "framework": "command", "launcher": "srun", "content": "70fe93e32c625a9e", "derived": {"launcher": "srun", "queue": "train", "instance_type": "c6i.xlarge", "gpus_per_node": 0, "ranks_per_node": 1, "world_size": 2, "ntasks_per_node": 1, "cpus_per_task": 4, "data_parallel": 2, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 
+# ======== modules-in-setup
+# modules-in-setup: 1 node x 1 rank (c6i.xlarge), command started by srun
+
+#SBATCH --job-name=modules-in-setup
+#SBATCH --partition=train
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=4
+#SBATCH --exclusive
+#SBATCH --mem=0
+#SBATCH --propagate=NONE
+#SBATCH --output=%x-%j.out
+#SBATCH --open-mode=append
+#SBATCH --no-requeue
+
+{"name": "modules-in-setup", "spec": {"file": "spec.yaml", "sha256": "676089e4f028bf0db82e86aa52ef3bc8e3a4779942af20fbf1397a1df4596edf", "set": []}, "clusterjobs": "0.1.0", "cluster": "small", "framework": "command", "launcher": "srun", "content": "8e38b66b7b315cc8", "derived": {"launcher": "srun", "queue": "train", "instance_type": "c6i.xlarge", "gpus_per_node": 0, "ranks_per_node": 1, "world_size": 1, "ntasks_per_node": 1, "cpus_per_task": 4, "data_parallel": 1, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+
 # ======== log-of-all-jobs
 # cumulative: 2 nodes x 1 rank (c6i.xlarge), command started by srun
 

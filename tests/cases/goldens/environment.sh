@@ -362,6 +362,10 @@ main() {
     cd -- "$script_folder"
   done
   set -- "${script_arguments[@]}"
+  set +u # `module` is a function of the login shell, which no job inherits; its file reads unset variables
+  type module >/dev/null 2>&1 || . /etc/profile.d/modules.sh || . /etc/profile.d/lmod.sh \
+    || echo 'clusterjobs: no command `module` on this node: name the file that defines it in software.source'
+  set -u
   with_timeout cd -- /p/project/abc1/Megatron-LM && cd -- /p/project/abc1/Megatron-LM # tried first: a dead mount would hang
 
   # ---- rendezvous: all ranks meet on the first node ------------------------------------------
@@ -1287,6 +1291,28 @@ main() {
   module swap gcc/13 gcc/14
   module unload cuda
   module load hdf5
+  set -u
+
+# ======== modules-in-setup
+set -euo pipefail +o posix
+main() {
+  start_job "$SLURM_SUBMIT_DIR/logs/$SLURM_JOB_ID" "$@" # job.log is written there
+  set +u # `module` is a function of the login shell, which no job inherits; its file reads unset variables
+  type module >/dev/null 2>&1 || . /etc/profile.d/modules.sh || . /etc/profile.d/lmod.sh \
+    || echo 'clusterjobs: no command `module` on this node: name the file that defines it in software.source'
+  set -u
+
+  # ---- environment ---------------------------------------------------------------------------
+  export OMP_NUM_THREADS=4 # CPUs of one rank; by default every rank uses all
+  export PYTHONUNBUFFERED=1 # log lines appear when they are written
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
+
+  # The spec's own code (setup) is parsed when it runs, so that an error in it ends the job here.
+  set +u
+  eval "$(cat <<'END'
+module load cuda/12.4
+END
+)"
   set -u
 
 # ======== log-of-all-jobs

@@ -55,6 +55,7 @@ def test_headers_records_and_the_manifest_do_not_count(change: tuple[str, str]) 
     [
         ("--nodes=1", "--nodes=2"),
         ("#!/bin/bash\n", "#!/bin/bash -l\n"),
+        ("#SBATCH", "# Questions: the admins\n#SBATCH"),
         ("main() {\n", "main() {\n  # a comment in the middle\n"),
         ("  export B=1\n", ""),
     ],
