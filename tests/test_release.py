@@ -68,6 +68,19 @@ def test_the_workflow_tests_each_supported_python_before_it_publishes() -> None:
     assert "refs/tags/" in jobs["publish"]["if"]
 
 
+def test_no_code_of_the_repository_runs_with_rights_to_publish() -> None:
+    with_rights = {name: job for name, job in WORKFLOW["jobs"].items() if "permissions" in job}
+    rights = {name: job["permissions"] for name, job in with_rights.items()}
+    assert WORKFLOW["permissions"] == {"contents": "read"}
+    assert rights == {"publish": {"id-token": "write"}, "release": {"contents": "write"}}
+    for job in with_rights.values():
+        assert not any("checkout" in step.get("uses", "") for step in job["steps"])
+    used = [
+        step["uses"] for job in WORKFLOW["jobs"].values() for step in job["steps"] if "uses" in step
+    ]
+    assert all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", one) for one in used)
+
+
 def test_the_page_has_each_extra_and_no_other() -> None:
     page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
     (table,) = re.findall(r"\| extra \|.*\n\|---.*\n((?:\|.*\n)+)", page)
