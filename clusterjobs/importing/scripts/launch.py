@@ -21,6 +21,7 @@ _MPI = ("mpirun", "mpiexec", "orterun", "mpirun.real", "prterun")
 _CONTAINERS = ("singularity", "apptainer", "docker", "podman", "shifter", "enroot")
 _IN_FRONT = ("numactl", "nsys", "ncu", "time", "nice", "taskset", "stdbuf", "timeout", "nohup")
 _NO_SCRIPT = (("-c",), ("-",), ())  # what follows python
+_INSTALLERS = (("pip",), ("venv",), ("virtualenv",), ("ensurepip",))  # what follows python -m
 # They never train.
 _TOOLS = names_in(
     "hostname ip mkdir cp rm ls echo cat bash_only nvidia-smi dcgmi rsync tar chmod env "
@@ -118,6 +119,8 @@ def _trains(launch: Launch) -> bool:
     name = posixpath.basename(launch.words[0])
     if name in _TOOLS or (_PYTHON.fullmatch(name) and launch.words[1:2] in _NO_SCRIPT):
         return False
+    if launch.words[1:2] == ("-m",) and launch.words[2:3] in _INSTALLERS:
+        return False
     if launch.has_srun or launch.launcher:
         return True
     return bool(_PYTHON.fullmatch(name)) or name.endswith((".py", ".sh"))
@@ -205,6 +208,8 @@ class _Peeled:
                 name, sign, value = word[2:].partition("=")
                 full = [one for one in known.takes_value if one.startswith(name)]
                 name = name if name in known.takes_value or len(full) != 1 else full[0]
+                dashed = name.replace("_", "-")  # srun takes --cpu_bind, too
+                name = dashed if dashed in known.takes_value else name
                 if not sign and known.takes_value.get(name) == "required" and words:
                     value = words.pop(0)
             else:

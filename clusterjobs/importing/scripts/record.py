@@ -290,7 +290,8 @@ class Recording:
         return self._called(context, context.argv[0], list(context.argv[1:]))
 
     def _source(self, context: Any) -> str:
-        self._sourced.append(context.argv[0])
+        path, *names = context.argv
+        self._sourced.append(" ".join([path, *names[: path.endswith("/bin/activate")]]))
         return ""
 
     def _called(self, context: Any, program: str, arguments: list[str]) -> Any:
@@ -320,7 +321,8 @@ class Recording:
             return "".join(f"{one}\n" for one in (first, *others))
         if not self._in_step and name in ("hostname", "ip", "dig", "getent", "nslookup", "host"):
             return f"{first}\n"
-        if name == "srun" and _asks_for_address(arguments):
+        is_there = name == "srun" or (name == "ssh" and first in arguments)
+        if is_there and _asks_for_address(arguments):
             return f"{first}\n"
         if name == "nvidia-smi" and self._size.gpus_per_node:
             return f"GPU {self._marks.text(unknown)}\n" * self._size.gpus_per_node
@@ -406,7 +408,7 @@ _LOOPS = re.compile(r"^\s*(?:while|until|for)\b|\bcase\b")
 _ALWAYS_SET = ("HOME", "USER", "MASTER_ADDR", "SLURM_JOB_ID", "SLURM_SUBMIT_DIR")
 # A file that the script runs, which is not here.
 _FILE = """\
-if [[ "$0" == bash ]]; then clusterjobs_sourced {quoted}; else clusterjobs_program {quoted} "$@"; fi
+if [[ "$0" == bash ]]; then clusterjobs_sourced {quoted} "$@"; else clusterjobs_program {quoted} "$@"; fi
 """
 
 

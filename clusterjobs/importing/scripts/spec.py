@@ -302,6 +302,9 @@ class _Import:
                 Line(other.call.line, self._marks.shown(" ".join(other.call.words))[:80], why)
             )
         self._conditions(recording, recorded)
+        if launch and self._size.gpus_per_node is None:
+            of_srun = {"nodes": str(self._size.nodes), **launch.srun}
+            self._size = self._size._replace(gpus_per_node=size_of(of_srun).gpus_per_node)
         self._head(launch)
         if launch is None:
             if not submitted:
@@ -487,6 +490,8 @@ class _Import:
         words = [*program_words(launch)]
         self._patterns(words)
         is_script = bool(words) and words[0].endswith(".py") and _is_python(launch)
+        if not launch.launcher and any(self._first_node in word for word in words):
+            is_script = False  # bash alone knows that address
         if launch.call.folder != ".":
             self._add("workdir", scalar(self._reference(launch.call.folder)))
         if launch.launcher in ("torchrun", "deepspeed") or (
@@ -690,7 +695,10 @@ class _Import:
         found: dict[str, str] = {}
         for name, value in launch.environment.items():
             if self._first_node in value:
-                if name != "MASTER_ADDR":
+                is_used = re.search(rf"(?m)^[^#\n]*[$]{{?{name}\b", self._text)
+                if is_used and name != "MASTER_ADDR":
+                    self._assumed.append(f"{name} is used by the script alone, not by the ranks")
+                elif name != "MASTER_ADDR":
                     what, why = f"export {name}", "MASTER_ADDR has the address of the first node"
                     self._missing.append(Line(launch.call.line, what, why))
                 continue
@@ -717,11 +725,20 @@ class _Import:
             if call.program in ("module", "ml") and call.line <= (launch.call.line or 10**9)
             for item in _modules(call.arguments)
         ]
+        activated = [
+            call.arguments[1]
+            for call in calls
+            if posixpath.basename(call.program) in _SETS_UP[2:]
+            and call.arguments[:1] == ("activate",)
+            and len(call.arguments) > 1
+        ]
         lines: list[str] = []
         sources = []
-        for path in recorded.sourced:
+        for sourced in recorded.sourced:
+            path, _, name = sourced.partition(" ")
             folder, _, end = path.rpartition("/bin/activate")
-            if folder and not end:
+            activated[:0] = [name] if name and not end else []  # of conda: activate NAME
+            if folder and not end and not activated:
                 lines.append(f"  venv: {_value(self._reference(folder))}")
             else:
                 sources.append(self._reference(path))
@@ -731,13 +748,6 @@ class _Import:
             lines.append(
                 f"  modules: [{', '.join(_value(self._reference(one)) for one in modules)}]"
             )
-        activated = [
-            call.arguments[1]
-            for call in calls
-            if posixpath.basename(call.program) in _SETS_UP[2:]
-            and call.arguments[:1] == ("activate",)
-            and len(call.arguments) > 1
-        ]
         if activated and not launch.image:
             lines.append(f"  conda: {_value(self._reference(activated[-1]))}")
         if launch.image:

@@ -65,6 +65,33 @@ SCRIPTS = {
         ["script: train.py", "  seed: 7"],
         3,
     ),
+    "conda from its own folder": (
+        "source /opt/miniconda3/bin/activate\nconda activate /envs/gpt\n"
+        "srun --ntasks-per-node=8 python train.py --a 1",
+        ["  source: [/opt/miniconda3/bin/activate]\n  conda: /envs/gpt"],
+        3,
+    ),
+    "conda from its own folder in one line": (
+        "source /opt/miniconda3/bin/activate gpt\nsrun --ntasks-per-node=8 python train.py --a 1",
+        ["  source: [/opt/miniconda3/bin/activate]\n  conda: gpt"],
+        3,
+    ),
+    "packages that the script installs": (
+        "python3 -m venv v\nsource v/bin/activate\npython -m pip install torch\n"
+        "srun --ntasks-per-node=8 python train.py --a 1",
+        ["  venv: v", 'before:\n  - {command: [python3, "-m", venv, v]}', "pip, install, torch"],
+        3,
+    ),
+    "an option of srun with an underscore": (
+        "srun --cpu_bind=v --ntasks-per-node=8 python train.py --a 1",
+        ["srun:\n  cpu-bind: v"],
+        3,
+    ),
+    "the address of the first node as an argument": (
+        "IP=$(ssh $MASTER_ADDR hostname -I)\nsrun --ntasks-per-node=8 python train.py --at $IP",
+        ["framework: command", 'exec python train.py --at \\"${MASTER_ADDR}\\"'],
+        3,
+    ),
     "bash -c around one command": (
         'srun bash -c "torchrun --node_rank \\$SLURM_PROCID --nproc_per_node 8 train.py --x 1"',
         ["script: train.py", "  x: 1"],
@@ -590,6 +617,27 @@ def test_what_is_not_carried_over_is_said_with_its_line(
         line = script.splitlines()[found["number"] - 1]
         assert what.split()[-1] in line
     assert run(["import", str(tmp_path / "job.sbatch")]) == 1  # never a success
+
+
+def test_the_gpus_of_srun_are_those_of_the_job_if_no_directive_names_them(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = (
+        "#!/bin/bash\n#SBATCH -N 2\nsrun -n16 --ntasks-per-node=8 --gpus-per-node=8 python t.py\n"
+    )
+    found = _import(tmp_path, capsys, script)
+    assert found["not_carried_over"] == []
+    assert "gpus_per_node: 8\n" in found["spec"]
+
+
+def test_a_variable_with_the_first_node_that_the_script_itself_uses_is_not_lost(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = HEAD + "export HOST=$(hostname)\nexport OTHER=$(hostname)\n"
+    launch = "srun torchrun --nproc_per_node 8 --rdzv_endpoint=$HOST:29500 train.py\n"
+    found = _import(tmp_path, capsys, script + launch)
+    assert [one["what"] for one in found["not_carried_over"]] == ["export OTHER"]
+    assert "HOST is used by the script alone, not by the ranks" in found["assumed"]
 
 
 def test_without_a_launch_it_is_no_success(
