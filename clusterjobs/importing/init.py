@@ -15,6 +15,7 @@ from clusterjobs.console import completed_by, show_problems
 from clusterjobs.errors import InputError, one_problem
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.importing.yaml_lines import scalar
+from clusterjobs.runs.clusters import find_config_file, read_cluster_file
 from clusterjobs.runs.load import load
 from clusterjobs.runs.write import write_text
 from clusterjobs.sites.folders import find_site_folders, read_text
@@ -62,6 +63,7 @@ class Answers(NamedTuple):
     script: str
     nodes: int
     cluster: str
+    queue: str
     data: str
     checkpoints: str
 
@@ -76,6 +78,7 @@ class Answers(NamedTuple):
     shell_complete=completed_by("completed_clusters"),
     help="A cluster's name, or its file.",
 )
+@click.option("--queue", help="The partition, where the cluster has several for GPUs.")
 @click.option("--data", metavar="S3|FOLDER", help="Data to stage on the cluster before training.")
 @click.option("--checkpoints", metavar="FOLDER", help="Where the training saves checkpoints.")
 @click.option("--yes", is_flag=True, help="Ask nothing: take the defaults.")
@@ -93,6 +96,7 @@ def init(
     script: str | None,
     nodes: int | None,
     cluster: str | None,
+    queue: str | None,
     data: str | None,
     checkpoints: str | None,
     yes: bool,
@@ -120,7 +124,7 @@ def init(
         chosen,
         (script or ask(what, default, None)) if is_needed else "",
         nodes or int(ask("nodes", "2", click.IntRange(min=1))),
-        cluster or ask("cluster", _cluster(folder), None),
+        *_place(cluster or ask("cluster, or CLUSTER:QUEUE", _shown_default(folder), None), queue),
         data if data is not None else ask("data to stage (s3://... or a folder)", "", None),
         checkpoints if checkpoints is not None else ask("folder of checkpoints", "", None),
     )
@@ -176,11 +180,47 @@ def _cluster(folder: pathlib.Path) -> str:
     return own[0] if own else next(one for one in cluster_names() if one.startswith("p4d"))
 
 
+def _shown_default(folder: pathlib.Path) -> str:
+    """The cluster, with its queue if it has several."""
+    cluster = _cluster(folder)
+    first, *others = _queues(cluster) or [""]
+    return f"{cluster}:{first}" if others else cluster
+
+
+def _place(answer: str, queue: str | None) -> tuple[str, str]:
+    """Cluster and queue of `CLUSTER` or `CLUSTER:QUEUE`; "" if the cluster has only one.
+
+    Prints the others of several, of which the first is the default.
+    """
+    cluster, _, named = answer.rpartition(":")
+    if not cluster or pathlib.Path(answer).exists():
+        cluster, named = answer, ""
+    queues = _queues(cluster)
+    chosen = queue or named or (queues[0] if len(queues) > 1 else "")
+    if others := [one for one in queues if one != chosen and not queue and chosen]:
+        click.echo(f"queue {chosen} of {cluster}; it also has {', '.join(others)}: --queue")
+    return cluster, chosen
+
+
+def _queues(cluster: str) -> list[str]:
+    """Its queues with GPUs, or all if none has, the default first; none if it is unknown here."""
+    try:
+        facts = read_cluster_file(find_config_file(cluster)).facts
+    except InputError:
+        return []
+    known = [one for one in facts.partitions if one.name]
+    queues = [one.name for one in known if any(group.node_type.gpus for group in one.node_groups)]
+    queues = queues or [one.name for one in known]
+    return sorted(queues, key=lambda name: name != facts.default_partition)
+
+
 def _lines(answers: Answers, output: pathlib.Path) -> Iterator[str]:
     name = re.sub(r"[^\w.-]", "-", output.stem).strip("-.") or "exp"
     yield f"# Each key: clusterjobs explain KEY. The plan: clusterjobs plan {output.name}"
     yield f"name: {scalar(name)}"
     yield f"cluster: {scalar(answers.cluster)}"
+    if answers.queue:
+        yield f"queue: {scalar(answers.queue)}"
     yield f"nodes: {answers.nodes}"
     yield f"framework: {answers.framework}"
     if answers.framework == "command":

@@ -55,6 +55,46 @@ def test_a_config_in_the_folder_is_the_cluster(tmp_path: pathlib.Path) -> None:
     assert 'cluster: "./mine.yaml"' in (tmp_path / "exp.yaml").read_text()
 
 
+TWO_QUEUES = """\
+kind: slurm
+node_types: {gpu: {gpus: 8, cpus: 96}, cpu: {cpus: 96}}
+partitions: {cpu: {nodes: {cpu: 4}}, a: {nodes: {gpu: 4}}, b: {nodes: {gpu: 2}}}
+default_partition: b
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "queue"),
+    [
+        ([], "b"),
+        (["--queue", "a"], "a"),
+        (["--cluster", "./mine.yaml:a"], "a"),
+        (["--cluster", "./mine.yaml"], "b"),
+        (["--cluster", "p4d-a100"], ""),
+    ],
+)
+def test_a_queue_is_chosen_where_the_cluster_has_several_for_gpus(
+    words: list[str], queue: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.yaml").write_text(TWO_QUEUES)
+    assert run(["init", "--yes", *words]) == 0
+    spec = (tmp_path / "exp.yaml").read_text()
+    assert ("queue:" in spec) == bool(queue)
+    assert not queue or f"\nqueue: {queue}\n" in spec
+    said = f"queue {queue} of ./mine.yaml; it also has {'a' if queue == 'b' else 'b'}: --queue"
+    assert (said in capsys.readouterr().out) == (bool(queue) and "--queue" not in words)
+
+
+def test_a_config_in_the_folder_is_the_cluster_with_its_queue_on_a_terminal(
+    tmp_path: pathlib.Path,
+) -> None:
+    (tmp_path / "mine.yaml").write_text(TWO_QUEUES)
+    shown = on_a_terminal(tmp_path, b"torchrun\ntrain.py\n2\n\n\n\n")
+    assert "cluster, or CLUSTER:QUEUE [./mine.yaml:b]: " in shown
+    assert shown.count("]: ") == 6
+    assert "\nqueue: b\n" in (tmp_path / "exp.yaml").read_text()
+
+
 def test_data_and_checkpoints(tmp_path: pathlib.Path) -> None:
     words = ["--data", "s3://bucket/pile", "--checkpoints", "/fsx/run", "--cluster", "p4d-a100"]
     assert run(["init", "--yes", *words]) == 0
@@ -80,20 +120,26 @@ def test_an_sbatch_script_is_pointed_out(
     assert "clusterjobs import job.sbatch makes a spec of it" in capsys.readouterr().out
 
 
-def test_it_asks_at_most_six_questions_on_a_terminal(tmp_path: pathlib.Path) -> None:
+def on_a_terminal(folder: pathlib.Path, answers: bytes) -> str:
+    """What init prints there."""
     master, slave = pty.openpty()
     words = [sys.executable, "-m", "clusterjobs", "init"]
-    with subprocess.Popen(words, stdin=slave, stdout=subprocess.PIPE, cwd=tmp_path) as process:
+    with subprocess.Popen(words, stdin=slave, stdout=subprocess.PIPE, cwd=folder) as process:
         os.close(slave)
-        os.write(master, b"torchrun\ntrain.py\n4\np4d-a100\n\n\n")
+        os.write(master, answers)
         assert process.stdout
         shown = process.stdout.read().decode()
     os.close(master)
     assert process.returncode == 0
+    return shown
+
+
+def test_it_asks_at_most_six_questions_on_a_terminal(tmp_path: pathlib.Path) -> None:
+    shown = on_a_terminal(tmp_path, b"torchrun\ntrain.py\n4\np4d-a100\n\n\n")
     assert shown.count("]: ") == 6
     assert "nodes: 4\n" in (tmp_path / "exp.yaml").read_text()
 
 
 def test_every_question_is_an_option() -> None:
     names = {one.name for one in init.params}
-    assert {"framework", "script", "nodes", "cluster", "data", "checkpoints"} <= names
+    assert {"framework", "script", "nodes", "cluster", "queue", "data", "checkpoints"} <= names

@@ -408,7 +408,8 @@ _LOOPS = re.compile(r"^\s*(?:while|until|for)\b|\bcase\b")
 _ALWAYS_SET = ("HOME", "USER", "MASTER_ADDR", "SLURM_JOB_ID", "SLURM_SUBMIT_DIR")
 # A file that the script runs, which is not here.
 _FILE = """\
-if [[ "$0" == bash ]]; then clusterjobs_sourced {quoted} "$@"; else clusterjobs_program {quoted} "$@"; fi
+if [[ "$0" == bash ]]; then clusterjobs_sourced {quoted} "$@"; \
+else clusterjobs_program {quoted} "$@"; fi
 """
 
 
