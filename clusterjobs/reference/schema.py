@@ -26,7 +26,7 @@ from clusterjobs.runs.answers import ANSWERS
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.job import EXTENDS
 from clusterjobs.spec.layers import WORDS
-from clusterjobs.spec.model import FLAG, NULL, TEXT, Also, Key, SpecModel, known_keys
+from clusterjobs.spec.model import FLAG, NULL, TEXT, Also, Key, Only, SpecModel, known_keys
 from clusterjobs.text import Text
 from clusterjobs.yaml import document
 
@@ -151,7 +151,8 @@ class _Schemas:
         if typing.get_origin(kind) is typing.Annotated:
             inner, *more = typing.get_args(kind)
             return self._of(inner, [*more, *metadata])
-        schema = self._plain(kind, metadata)
+        narrow = next((one.forms for one in metadata if isinstance(one, Only)), None)
+        schema = _any_of([*narrow, _REFERENCE]) if narrow else self._plain(kind, metadata)
         further = [form for one in metadata if isinstance(one, Also) for form in one.forms]
         return _any_of([schema, *further]) if further else schema
 
@@ -163,7 +164,9 @@ class _Schemas:
         if origin is Literal:
             return _any_of([{"enum": list(arguments)}, _REFERENCE])
         if origin is dict:
-            return {"type": "object", "additionalProperties": self._of(arguments[1])}
+            names = [one for one in typing.get_args(arguments[0])[1:] if isinstance(one, Only)]
+            named = {"propertyNames": names[0].forms[0]} if names else {}
+            return {"type": "object", **named, "additionalProperties": self._of(arguments[1])}
         if origin is tuple:
             return _list_of(self._of(arguments[0]))
         if kind is Any:
@@ -247,7 +250,7 @@ def _in_words(schema: Schema) -> str:
         return "mapping"
     if kind == "integer":
         least, most = schema.get("minimum"), schema.get("maximum")
-        return "integer" + (f" from {least:,} to {most:,}" if least is not None else "")
+        return "integer" + (f" from {least:,} to {most:,}" if most is not None else "")
     others = {"boolean": "true or false", "number": "number", "null": "nothing"}
     return others.get(str(kind), "text" if kind else "any value")
 

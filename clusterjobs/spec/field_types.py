@@ -24,7 +24,7 @@ from pydantic import (
 )
 
 from clusterjobs.slurm.options import is_slurm_time, seconds_of
-from clusterjobs.spec.model import TEXT, Also, ExpandedByNode
+from clusterjobs.spec.model import TEXT, Also, ExpandedByNode, Only
 from clusterjobs.spec.references import as_text
 from clusterjobs.spec.reserved_names import environment_name, parameter_name
 from clusterjobs.text import Text, Value, expanding, literals, show, split_text
@@ -299,14 +299,46 @@ Queue = Annotated[str, BeforeValidator(queue)]
 Path = Annotated[Value, PlainValidator(path), ExpandedByNode()]
 SearchPath = Annotated[Value, PlainValidator(search_path), ExpandedByNode()]
 Venv = Annotated[Value, PlainValidator(venv), ExpandedByNode()]
-Interface = Annotated[str, BeforeValidator(interface)]
-UserName = Annotated[str, BeforeValidator(user_name)]
+Interface = Annotated[
+    str,
+    BeforeValidator(interface),
+    Only({"type": "string", "pattern": f"^({_INTERFACE.pattern})$"}),
+]
+UserName = Annotated[
+    str,
+    BeforeValidator(user_name),
+    Only({"type": "string", "pattern": f"^({_USER.pattern})$"}, {"type": "number"}),
+]
 Flag = Annotated[bool, BeforeValidator(flag)]
 PackageName = Annotated[str, AfterValidator(package_name)]
-PackageVersion = Annotated[str, BeforeValidator(package_version)]
-JobName = Annotated[str, BeforeValidator(job_name)]
-TimeLimit = Annotated[str, BeforeValidator(time_limit)]
-EnvironmentName = Annotated[str, AfterValidator(environment_name)]
+PackageVersion = Annotated[
+    str,
+    BeforeValidator(package_version),
+    Only({"type": "string", "pattern": "^[0-9]"}, {"type": "number"}),
+]
+JobName = Annotated[
+    str,
+    BeforeValidator(job_name),
+    Only(
+        {
+            "type": "string",
+            "maxLength": MAX_NAME_BYTES,
+            "pattern": r"^[^-/\s\x00-\x1f][^/\x00-\x1f]*$",
+        },
+        {"type": "number"},
+    ),
+]
+TimeLimit = Annotated[
+    str,
+    BeforeValidator(time_limit),
+    Only(
+        {"type": "string", "pattern": r"^([0-9]+-)?[0-9]+(:[0-9]+){0,2}$|^(UNLIMITED|INFINITE)$"},
+        {"type": "integer", "minimum": 1},
+    ),
+]
+EnvironmentName = Annotated[
+    str, AfterValidator(environment_name), Only({"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"})
+]
 ParameterName = Annotated[str, AfterValidator(parameter_name)]
 OptionName = Annotated[str, AfterValidator(directive_name)]
 OptionValue = Annotated[str | bool, BeforeValidator(option_value)]

@@ -63,6 +63,16 @@ class Key(NamedTuple):
     beside: Mapping[str, str] = MappingProxyType({})
 
 
+class Only:
+    """The forms of a value in place of those of its type, as JSON Schema: what its validator takes.
+
+    A reference `{{ name }}` is always allowed.
+    """
+
+    def __init__(self, *forms: dict[str, Any]) -> None:
+        self.forms = forms
+
+
 class Also:
     """Further forms of a value than its type, as JSON Schema: `Annotated[T, Also(TEXT)]`.
 

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from clusterjobs.spec import field_types
 from clusterjobs.spec.field_types import Count, Flag
-from clusterjobs.spec.model import Key, SpecModel
+from clusterjobs.spec.model import Key, Only, SpecModel
 from clusterjobs.spec.references import as_text
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
@@ -133,7 +133,11 @@ def _amount(value: Any) -> float:
 
 
 _MOST = 1e18
-Amount = Annotated[float, BeforeValidator(_amount)]
+Amount = Annotated[
+    float,
+    BeforeValidator(_amount),
+    Only({"type": "number", "minimum": 1, "maximum": _MOST, "multipleOf": 1}),
+]
 
 
 class Training(SpecModel):
