@@ -47,7 +47,12 @@ class Zero(SpecModel):
     ]
 
 
-ZERO = Key("ZeRO of DeepSpeed", "{stage: 1}", schedules=False, belongs_with=("size",))
+ZERO = Key(
+    "ZeRO of DeepSpeed; megatron-deepspeed without DeepSpeed: `false`",
+    "{stage: 1}",
+    schedules=False,
+    belongs_with=("size",),
+)
 DS_CONFIG = Key(
     "the rest of DeepSpeed's config; also [a file beside the spec]"
     "(frameworks/huggingface.md#deepspeed) (not megatron-deepspeed)",

@@ -250,4 +250,5 @@ _PARTS: Mapping[str, Callable[[Task], Any]] = {
     "model": lambda task: task.spec.model,
     "parallel": lambda task: task.parallelism,
     "shape": lambda task: task.shape,
+    "options": lambda task: task.options,
 }

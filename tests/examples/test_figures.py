@@ -8,6 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
+from clusterjobs.runs.load import load
+from clusterjobs.text import show
+
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.yaml") if path.name != "site.yaml")
 
@@ -34,32 +37,6 @@ WORDS = {
         *("horovodrun --gloo", "-np 2", "--network=host", "my.registry:5000/horovod:0.28.1"),
         *('--network-interfaces "$interface"', "--batch-size 64"),
     ),
-    "gpt2-345m": (
-        *("--num-layers 24", "--hidden-size 1024", "--num-attention-heads 16"),
-        *("--seq-length 1024", "--micro-batch-size 8", "--global-batch-size 64"),
-        *("--train-iters 500000", "--save-interval 10000", "--lr 1.5e-4", "--min-lr 1e-5"),
-        *("--lr-decay-style cosine", "--fp16", "--checkpoint-activations", "--nnodes=1"),
-    ),
-    "gpt2-345m-1gpu": (
-        *("--micro-batch-size 4", "--global-batch-size 8", "#SBATCH --gpus-per-node=1"),
-        *("--lr-warmup-fraction 0.01", "--eval-interval 1000", "--seed 1234", "--clip-grad 1.0"),
-    ),
-    "gpt2-345m-4gpu": (
-        *("#SBATCH --gpus-per-node=4", "exec deepspeed", "--zero-stage 1", "  preflight"),
-        *("--num-layers 24", "--hidden-size 1024", "--num-attention-heads 16", "--seq-length 1024"),
-        *("--micro-batch-size 8", "--global-batch-size 32", "--deepspeed-activation-checkpointing"),
-        *("--train-iters 500000", "--lr-decay-iters 320000", "--lr-warmup-iters 32000"),
-        *("--lr 1.5e-4", "--min-lr 1e-5", "--weight-decay 1e-2", "--clip-grad 1.0", "--fp16"),
-        *("--save-interval 10000", "--log-interval 100", "--eval-interval 100", "--eval-iters 10"),
-        *("--seed 1234", "--data-impl mmap", "--no-masked-softmax-fusion"),
-        "--override-opt_param-scheduler",
-    ),
-    "gpt2-7b": (
-        *("--num-layers 32", "--hidden-size 4096", "--num-attention-heads 32"),
-        *("--seq-length 2024", "--micro-batch-size 4", "--global-batch-size 16"),
-        *("--zero-stage 1", "--deepspeed-activation-checkpointing", "exec deepspeed"),
-        *("--lr-warmup-iters 32000", "--eval-interval 100", "--seed 1234", "--clip-grad 1.0"),
-    ),
     "gpt3-175b-p5": (
         *("#SBATCH --nodes=64", "--tensor-model-parallel-size 8", "--num-layers 96"),
         *("--pipeline-model-parallel-size 16", "--hidden-size 12288", "--bf16"),
@@ -81,12 +58,115 @@ WORDS = {
     "tiny-gpt-sweep": ("#SBATCH --array=0-5%2", '--lr "$lr"', "4e-3  4 ", "1e-3  8 "),
 }
 CONFIGS = {  # train_batch_size, micro batch, accumulation
-    "gpt2-345m": (64, 8, 1),
-    "gpt2-345m-1gpu": (8, 4, 2),
     "gpt2-345m-4gpu": (32, 8, 1),
     "gpt2-7b": (16, 4, 1),
     "gpt3-175b-p5": (1536, 1, 384),
 }
+# Published runs of Megatron-DeepSpeed, argument by argument, beside the example of each.
+_SAME: dict[str, object] = {
+    "train-iters": 500000,
+    "lr-decay-iters": 320000,
+    "save-interval": 10000,
+    "lr": 1.5e-4,
+    "min-lr": 1e-5,
+    "lr-decay-style": "cosine",
+    "weight-decay": 1e-2,
+    "clip-grad": 1.0,
+    "fp16": "",
+    "split": "949,50,1",
+    "data-impl": "mmap",
+    "log-interval": 100,
+    "eval-iters": 10,
+    "checkpoint-activations": "",
+}
+_345M: dict[str, object] = {
+    **_SAME,
+    "num-layers": 24,
+    "hidden-size": 1024,
+    "num-attention-heads": 16,
+    "seq-length": 1024,
+    "max-position-embeddings": 1024,
+}
+_PLAIN = {"eval-interval": 1000, "lr-warmup-fraction": 0.01, "distributed-backend": "nccl"}
+_DEEPSPEED: dict[str, object] = {
+    "eval-interval": 100,
+    "lr-warmup-iters": 32000,
+    "zero-stage": 1,
+    "seed": 1234,
+    "deepspeed": "",
+    "deepspeed-activation-checkpointing": "",
+    "no-masked-softmax-fusion": "",
+    "override-opt_param-scheduler": "",  # --override-lr-scheduler in the version of the run
+}
+SOURCES: dict[str, dict[str, object]] = {
+    "gpt2-345m-1gpu": {
+        **_345M,
+        **_PLAIN,
+        "micro-batch-size": 4,
+        "global-batch-size": 8,
+    },
+    "gpt2-345m": {**_345M, **_PLAIN, "micro-batch-size": 8, "global-batch-size": 64},
+    "gpt2-345m-4gpu": {**_345M, **_DEEPSPEED, "micro-batch-size": 8, "global-batch-size": 32},
+    "gpt2-7b": {
+        **_SAME,
+        **_DEEPSPEED,
+        "num-layers": 32,
+        "hidden-size": 4096,
+        "num-attention-heads": 32,
+        "seq-length": 2024,
+        "max-position-embeddings": 2024,
+        "micro-batch-size": 4,
+        "global-batch-size": 16,
+    },
+}
+# What an example has beside its source: the files, and the defaults that clusterjobs writes out.
+BESIDE = {
+    *("data-path", "vocab-file", "merge-file", "tokenizer-type", "save", "load"),
+    *("tensor-model-parallel-size", "pipeline-model-parallel-size", "no-pipeline-parallel"),
+    *("checkpoint-num-layers", "deepspeed_config"),
+}
+STARTED_BY = {
+    "gpt2-345m-1gpu": ("srun", 1),
+    "gpt2-345m": ("torchrun", 8),
+    "gpt2-345m-4gpu": ("deepspeed", 4),
+    "gpt2-7b": ("deepspeed", 4),
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_an_example_has_every_argument_of_its_source_and_no_other(name: str) -> None:
+    plan = load(EXAMPLES / f"{name}.yaml", ()).plan
+    words = [show(word) for word in plan.launch.words]
+    given: dict[str, object] = {}
+    for position, word in enumerate(words):
+        if word.startswith("--"):
+            following = words[position + 1 : position + 2]
+            is_value = bool(following) and not following[0].startswith("--")
+            given[word[2:]] = following[0] if is_value else ""
+    source = SOURCES[name]
+    found = {
+        flag: type(source[flag])(value)  # 1.5e-4 is 0.00015
+        for flag, value in given.items()
+        if flag in source
+    }
+    assert found == source
+    assert given.keys() - source.keys() - BESIDE == set()
+    started = plan.launch.launcher.name, plan.placement.shape.world_size
+    assert started == STARTED_BY[name]
+    configs = [file.name for file in plan.files.configs]
+    assert configs == (["ds_config.json"] if "deepspeed" in source else [])
+
+
+def test_betas_of_ds_config_alone_are_taken_with_a_warning_that_says_which_count() -> None:
+    settings = ("ds_config.optimizer.params.betas=[0.9, 0.95]",)
+    plan = load(EXAMPLES / "gpt2-345m-4gpu.yaml", settings).plan
+    (problem,) = [one for one in plan.warnings if one.path.startswith("ds_config")]
+    assert problem.warning
+    assert problem.what == (
+        "0.95 is not used: Megatron makes the optimizer, with adam-beta2 0.999, Megatron's default"
+    )
+    config = next(file for file in plan.files.configs if file.name == "ds_config.json")
+    assert json.loads(show(config.text))["optimizer"]["params"]["betas"] == [0.9, 0.95]
 
 
 @pytest.fixture
@@ -118,9 +198,8 @@ def test_both_places_of_a_batch_agree(name: str, rendered: Callable[[str], pathl
     assert config["gradient_clipping"] == 1.0
     if name.startswith("gpt2"):
         assert config["fp16"] == {"enabled": True}
-        project = "megatron-deepspeed" if name.endswith("4gpu") else "megatron"
-        assert config["wandb"] == {"enabled": True, "project": project}
-        assert config["optimizer"]["params"]["betas"] == [0.9, 0.95]
+        assert config["wandb"] == {"enabled": True, "project": "megatron-deepspeed"}
+        assert config["optimizer"]["params"]["betas"] == [0.9, 0.999]  # as Megatron trains
 
 
 @pytest.mark.aws
@@ -132,4 +211,4 @@ def test_an_example_is_valid(name: str, clusterjobs: Callable[..., object]) -> N
 
 
 def test_every_example_is_looked_at() -> None:
-    assert sorted({*WORDS, "tiny-gpt"}) == NAMES
+    assert sorted({*WORDS, *SOURCES, "tiny-gpt"}) == NAMES

@@ -80,7 +80,7 @@ def test_it_is_a_schema_of_2020_12() -> None:
         ("nodes: two", "nodes"),
         ("nodes: 0", "nodes"),
         ("framework: deepspead", "framework"),
-        ("framework: deepspeed\nzero: {stage: 4}", "zero.stage"),
+        ("framework: deepspeed\nzero: {stage: 4}", "zero"),  # at the choice, false or a mapping
         ("framework: torchrun\nzero: {stage: 1}", ""),  # at the condition, says jsonschema
         ("batch: {micor: 8}", "batch"),
         ("precision: fp8", "precision"),

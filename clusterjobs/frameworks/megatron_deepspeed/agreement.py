@@ -129,7 +129,10 @@ def _loss_scale(
 def _check_optimizer(
     flags: Mapping[str, Argument], own: Mapping[str, Any], diagnostics: Diagnostics
 ) -> None:
-    """The optimizer in ds_config must agree with Megatron's flags: only the flags are used."""
+    """The optimizer in ds_config must agree with Megatron's flags: only the flags are used.
+
+    Without a flag, Megatron's default is used. Public configs rely on it, so that is a warning.
+    """
     for name, default, path, value in _optimizer_parameters(own):
         flag = flags.get(name)
         if not _is_number(value):
@@ -145,6 +148,7 @@ def _check_optimizer(
             f'write "{{{{ args.{name.replace("_", "-")} }}}}" here'
             if flag
             else f"add {name.replace('_', '-')}: {as_text(value)} to args",
+            warning=flag is None,
         )
 
 

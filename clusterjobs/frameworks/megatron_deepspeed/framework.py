@@ -101,7 +101,13 @@ def _switch(value: Any) -> Any:
 class Options(TopLevelKeys):
     """`zero`, `activation_checkpointing`, and `ds_config` for the keys that are not derived."""
 
-    zero: Annotated[Zero, ZERO] = Zero(stage=0)
+    # None: Megatron's own optimizer and engine
+    zero: Annotated[
+        Zero | None,
+        BeforeValidator(lambda value: None if value is False else value),
+        Also(FLAG),
+        ZERO,
+    ] = Zero(stage=0)
     activation_checkpointing: Annotated[
         ActivationCheckpointing | None,
         BeforeValidator(_switch),
@@ -114,6 +120,11 @@ class Options(TopLevelKeys):
         ),
     ] = None
     ds_config: Annotated[dict[str, Any], DS_CONFIG] = Field(default_factory=dict)
+
+
+def stage_of(options: Options) -> int:
+    """ZeRO's stage; without DeepSpeed, the ranks divide as little as at stage 0."""
+    return options.zero.stage if options.zero else 0
 
 
 def derived_arguments(task: Task, options: Options) -> tuple[Value, ...]:
@@ -135,12 +146,14 @@ _MODEL_FLAGS = ModelFlags(("num-key-value-heads",), "topk")
 
 
 def _deepspeed_arguments(options: Options) -> Iterator[Value]:
-    yield from ("--deepspeed", "--deepspeed_config", joined(JOB_DIR, "/", CONFIG_NAME))
-    yield from ("--zero-stage", str(options.zero.stage))
+    if options.zero:
+        yield from ("--deepspeed", "--deepspeed_config", joined(JOB_DIR, "/", CONFIG_NAME))
+        yield from ("--zero-stage", str(options.zero.stage))
     if recompute := options.activation_checkpointing:
         yield "--checkpoint-activations"  # for Megatron: which layers
         yield from ("--checkpoint-num-layers", str(recompute.layers))
-        yield "--deepspeed-activation-checkpointing"  # for DeepSpeed: use its implementation
+        if options.zero:
+            yield "--deepspeed-activation-checkpointing"  # use DeepSpeed's implementation
         if recompute.partition:
             yield "--partition-activations"
         if recompute.cpu:
@@ -231,18 +244,24 @@ class MegatronDeepSpeed(Framework):
             "ds_sequence_parallel_size": "parallel, which has tensor and pipeline only",
         }
         _check_arguments(task, options, origins, diagnostics)
-        agreed = agree(task.spec, options.ds_config, diagnostics, provenance)
-        derived = {**own_config(task, options), **agreed.config}
-        own = options.ds_config
-        further = Further(keeps_auto=True)  # SILENT_RULES warn of it
-        config = config_text(task, derived, own, diagnostics, provenance, further)
+        ours = derived_arguments(task, options)
+        files: tuple[ConfigFile, ...] = ()
+        if options.zero:
+            agreed = agree(task.spec, options.ds_config, diagnostics, provenance)
+            derived = {**own_config(task, options), **agreed.config}
+            own = options.ds_config
+            further = Further(keeps_auto=True)  # SILENT_RULES warn of it
+            config = config_text(task, derived, own, diagnostics, provenance, further)
+            ours, files = (*ours, *agreed.arguments), (ConfigFile(CONFIG_NAME, config),)
+        elif options.ds_config:
+            what = "zero: false starts Megatron without DeepSpeed, which would read this"
+            diagnostics.problem(("ds_config",), what, "remove it, or write zero: {stage: 0}")
         if script is None:
             return None
-        ours = (*derived_arguments(task, options), *agreed.arguments)
         return Program(
             (script, *ours, *arguments_of(task.spec)),
             is_python=True,
-            files=(ConfigFile(CONFIG_NAME, config),),
+            files=files,
             environment=tuple(environment(task)),
             # `args` may have the first two as well; derived, they come from these keys
             origins={
@@ -272,9 +291,9 @@ class MegatronDeepSpeed(Framework):
         hidden = spec.model.hidden if spec.model else None
         model |= expert_fields(flags, 4 * hidden if hidden else None)
         layout = {
-            "engine": "megatron-deepspeed",
+            "engine": "megatron-deepspeed" if options.zero else "megatron-2020",
             **layout_fields(spec),
-            "zero": options.zero.stage,
+            "zero": stage_of(options),
             "flash": any(flags.has(name) for name in _FLASH),
             "sequence_parallel": flags.has("sequence_parallel"),
             "offload": offload_of(options.ds_config),
@@ -297,7 +316,7 @@ def _check_arguments(
     refuse_arguments(spec, diagnostics, derived, size_hints(spec, DERIVED_FROM))
     check_arguments(spec, diagnostics, table("megatron-deepspeed", spec), derived)
     check_zero(options.zero, spec.parallel.pipeline, diagnostics)
-    config = DsConfig(options.ds_config, options.zero.stage, spec.precision)
+    config = DsConfig(options.ds_config, stage_of(options), spec.precision)
     given = Given(task, all_arguments(spec, _MODEL_FLAGS), config)
     check_rules(RULES, given, diagnostics)
 

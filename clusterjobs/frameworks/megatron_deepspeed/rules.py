@@ -175,7 +175,7 @@ SILENT_RULES: tuple[Rule[Given], ...] = (
         _OPTIMIZER,
         Case(
             "use_distributed_optimizer",
-            "",
+            "options.zero",
             "is ignored with DeepSpeed, which divides the optimizer by ZeRO",
             "zero: {{stage: 1}} instead",
         ),

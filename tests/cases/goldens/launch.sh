@@ -902,7 +902,6 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --lr-decay-style cosine
     --lr-decay-iters 320000
     --lr-warmup-iters 32000
-    --adam-beta2 0.95
     --weight-decay 1e-2
     --clip-grad 1.0
     --data-path /fsx/data/bookcorpus/bookcorpus_text_document
