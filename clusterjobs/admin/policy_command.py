@@ -170,26 +170,33 @@ def export(
 
     if slurm == lua:
         raise click.UsageError("name one of --slurm and --lua")
-    rules = _of_today(_folders(site).rules, cluster)
+    rules, last_day = _of_today(_folders(site).rules, cluster)
     if lua:
-        click.echo(lua_plugin(rules, cluster), nl=False)
+        click.echo(lua_plugin(rules, cluster, last_day), nl=False)
         return
     members = read_members(read_text(users), str(users)) if users else members_of_slurm()
     settings = settings_of(rules, cluster, members, queues_of(cluster))
-    click.echo(slurm_lines(settings), nl=False)
+    click.echo(slurm_lines(settings, last_day), nl=False)
 
 
-def _of_today(rules: tuple[SiteRule, ...], cluster: str | None) -> tuple[SiteRule, ...]:
-    """The rules in force; says which are not, and until when this export is right."""
+def _of_today(rules: tuple[SiteRule, ...], cluster: str | None) -> tuple[tuple[SiteRule, ...], str]:
+    """The rules in force, and the last day on which they are the same; "" if they stay."""
+    import datetime
+
     from clusterjobs.admin.policy_settings import is_here
 
-    found = rules_in_force(rules)
+    found, now, last_days = rules_in_force(rules), today(), []
     for rule, where in rules:
         if (rule.from_ or rule.until) and (not cluster or is_here(rule, cluster)):
             days = f"from {rule.from_ or 'the start'} until {rule.until or 'further notice'}"
             what = f"{rule.name} is in force {days}: export again when that changes"
             show_problems([Problem(what, where, warning=True)])
-    return found
+            if rule.from_ and rule.from_ > now.isoformat():
+                day_before = datetime.date.fromisoformat(rule.from_) - datetime.timedelta(1)
+                last_days.append(day_before.isoformat())
+            elif rule.until and rule.until >= now.isoformat():
+                last_days.append(rule.until)
+    return found, min(last_days, default="")
 
 
 @policy.command(short_help="Say for each rule whether it is for a spec, and why.")

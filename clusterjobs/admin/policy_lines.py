@@ -6,6 +6,8 @@ characters.
 
 from __future__ import annotations
 
+import pathlib
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 
 from clusterjobs.admin.policy_members import Member
@@ -16,14 +18,17 @@ from clusterjobs.slurm.options import slurm_time
 _HEAD = """\
 # What Slurm can enforce of the rules of clusterjobs. Read each line before you use it:
 # clusterjobs does not see the settings that you have. After a change of the rules, the users
-# or their groups, export again.
+# or their groups, undo this first, and export again.
 # Sources: slurm.conf(5), sacctmgr(1), https://slurm.schedmd.com/resource_limits.html"""
 
 _USERS_IN_A_LINE = 50
+_UNDO_FILE = pathlib.Path(__file__).with_name("policy_undo.sh")
 
 
-def slurm_lines(settings: Settings) -> str:
+def slurm_lines(settings: Settings, last_day: str = "") -> str:
     """All lines, in the order in which they are used, then what needs a plugin of your own.
+
+    `last_day`: after it, other rules are in force.
 
     sacctmgr knows no GPUs before slurmctld has tracked them, slurmctld does not start with a QOS
     that does not exist, and without accounts in the database it refuses all jobs.
@@ -32,12 +37,13 @@ def slurm_lines(settings: Settings) -> str:
         "slurm.conf: restart slurmctld with it, so that the database knows GPUs": (
             ["AccountingStorageTRES=gres/gpu"] if _uses_gpus(settings) else []
         ),
-        "sacctmgr, a shell script": list(_commands(settings)),
+        "sacctmgr, a shell script": _with_undo(list(_commands(settings))),
         "slurm.conf": [*_of_cluster(settings), *_partitions(settings)],
         "no setting of Slurm enforces these": _rest(settings),
     }
     shown = ["\n".join([f"# ---- {head}", *lines]) for head, lines in parts.items() if lines]
-    return "\n\n".join([_HEAD, *(shown or ["# There are no rules."])]) + "\n"
+    head = f"{_HEAD}\n# Right until {last_day}: then export again." if last_day else _HEAD
+    return "\n\n".join([head, *(shown or ["# There are no rules."])]) + "\n"
 
 
 def _all(settings: Settings) -> list[Combined]:
@@ -101,6 +107,38 @@ def _rules_of_queue(settings: Settings, queue: str) -> Iterator[SiteRule]:
 
 
 # ------------------------------------------------------------------ sacctmgr
+
+
+def _with_undo(commands: list[str]) -> list[str]:
+    """The commands below a part that writes what undoes them, from what sacctmgr shows."""
+    if not commands:
+        return []
+    touched = dict.fromkeys(one for line in commands for one in _touched(shlex.split(line, True)))
+    code = _UNDO_FILE.read_text(encoding="utf-8")
+    return [*code.replace("-- TOUCHED", "\n".join(touched)).splitlines(), "", *commands]
+
+
+def _touched(words: list[str]) -> Iterator[str]:
+    """What a command changes, `KIND|NAME|ACCOUNT|PARTITION|`, and how its settings are cleared."""
+    if words[2:4] == ["add", "qos"]:
+        yield f"qos|{words[4]}|||"
+    elif words[2:4] == ["modify", "user"]:
+        where = dict(word.split("=", 1) for word in words[5 : words.index("set")])
+        for user in where["name"].split(","):
+            yield f"user|{user}|{where['account']}|{where.get('partition', '')}|"
+    elif words[2:3] == ["modify"] and words[3] in ("cluster", "account"):
+        name = words[5].partition("=")[2] if words[3] == "account" else ""
+        yield f"{words[3]}|{name}|||{_cleared(words[words.index('set') + 1 :])}"
+
+
+def _cleared(settings: Iterable[str]) -> str:
+    """`MaxTRESPerJob=node=8 MaxWall=1:00:00` without these limits."""
+    found = []
+    for setting in settings:
+        name, _, value = setting.partition("=")
+        kinds = [one.partition("=")[0] for one in value.split(",") if "=" in one]
+        found.append(f"{name}={','.join(f'{kind}=-1' for kind in kinds) or '-1'}")
+    return " ".join(found)
 
 
 def _commands(settings: Settings) -> Iterator[str]:
@@ -233,8 +271,10 @@ def _about(rules: Iterable[SiteRule]) -> list[str]:
     return list(dict.fromkeys(_origin(rule) for rule in rules))
 
 
-def _origin(rule: SiteRule) -> str:
-    return comment(f"{rule.rule.name} ({rule.where.file}:{rule.where.line}): {rule.rule.message}")
+def _origin(one: SiteRule) -> str:
+    rule, where = one
+    until = f" Until {rule.until}." if rule.until else ""
+    return comment(f"{rule.name} ({where.file}:{where.line}): {rule.message}{until}")
 
 
 def comment(text: str) -> str:

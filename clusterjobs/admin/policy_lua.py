@@ -41,11 +41,15 @@ FIELDS = {
 _KEYS = {*FIELDS, "queue", "time_limit"}
 
 
-def lua_plugin(rules: Iterable[SiteRule], cluster: str | None = None) -> str:
-    """The plugin of one cluster; rules for other clusters are left out."""
+def lua_plugin(rules: Iterable[SiteRule], cluster: str | None = None, last_day: str = "") -> str:
+    """The plugin of one cluster; rules for other clusters are left out.
+
+    `last_day`: after it, other rules are in force.
+    """
     unenforced: list[Unenforced] = []
     shown = [table for one in rules if (table := _rule(one, cluster, unenforced)) is not None]
-    lines = [f"local FIELDS = {_lua(FIELDS)}", f"local RULES = {_lua(shown)}"]
+    lines = [f"-- Right until {last_day}: then export again."] if last_day else []
+    lines += [f"local FIELDS = {_lua(FIELDS)}", f"local RULES = {_lua(shown)}"]
     for one in unenforced:
         text = f"{one.rule.rule.name}: {one.part}: {one.reason}"
         lines.append("-- not enforced: " + "".join(c if c.isprintable() else "?" for c in text))

@@ -37,7 +37,8 @@ def read_members(text: str, file: str) -> tuple[Member, ...]:
     problems = []
     for number, line in enumerate(text.splitlines(), 1):
         user, *rest = (field.strip() for field in line.split("|"))
-        if not user or user.startswith("#"):  # sacctmgr shows accounts without a user, too
+        # sacctmgr shows accounts without a user, too. Slurm's own root keeps what it has.
+        if not user or user.startswith("#") or user == "root":
             continue
         try:
             found[_member(user, rest)] = None

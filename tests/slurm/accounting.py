@@ -113,8 +113,8 @@ class Accounting:
         )
 
     def shell(self, script: str) -> str:
-        """Run a shell script that must succeed; its sacctmgr is Slurm's."""
-        done = self.run("bash", "-eu", stdin=script)
+        """Run a shell script in the folder. It must succeed; its sacctmgr is Slurm's."""
+        done = self.run("bash", "-eu", stdin=f"cd {self.folder}\n{script}")
         assert done.returncode == 0, (script, done.stdout, done.stderr)
         return done.stdout
 

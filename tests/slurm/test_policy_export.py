@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import pathlib
+import re
 import shlex
 import subprocess
 from collections.abc import Callable
@@ -24,11 +26,13 @@ KNOWN = pathlib.Path(package.__path__[0]) / "slurm/slurm_conf.json"
 
 
 USERS = """\
+root|root|wheel
 ann|bio|nlp
 bob|bio|nlp,vision
 bob|chem|nlp,vision
 cyd|chem|
 """
+UNDO = re.compile("# Before anything changes.*exit 1; }\n\n", re.DOTALL)
 MEMBERS = read_members(USERS, "users")
 
 
@@ -37,14 +41,16 @@ def exported(
     cluster: str | None = None,
     members: tuple[Member, ...] = (),
     queues: tuple[str, ...] = (),
+    with_undo: bool = False,
 ) -> str:
-    """The text, without what is at its top."""
+    """The text, without what is at its top, and without the part that writes what undoes it."""
     named = [{"name": f"r{i}", "message": f"m{i}", **rule} for i, rule in enumerate(rules)]
     policy = yaml.safe_dump({"rules": named}, sort_keys=False)
     settings = settings_of(
         load_policy(policy, "policy.yaml", option_models()), cluster, members, queues
     )
-    return slurm_lines(settings).split("\n\n", 1)[1]
+    text = slurm_lines(settings).split("\n\n", 1)[1]
+    return text if with_undo else UNDO.sub("", text)
 
 
 def lines(*rules: dict[str, Any], **given: Any) -> list[str]:
@@ -341,8 +347,13 @@ def test_commands_are_a_shell_script(
     (tmp_path / "sacctmgr").write_text('#!/bin/sh\necho "$@"\n')
     (tmp_path / "sacctmgr").chmod(0o755)
     rule = {"when": {"groups": ["nlp"]}, "limits": {"nodes": 1}}
-    script = exported(rule, members=MEMBERS).partition("# ---- slurm.conf")[0]
-    done = subprocess.run(["bash", "-eu"], input=script, capture_output=True, text=True, check=True)
+    text = exported(rule, members=MEMBERS, with_undo=True)
+    script = text.partition("# ---- slurm.conf")[0]
+    run = functools.partial(
+        subprocess.run, ["sh", "-eu"], input=script, cwd=tmp_path, capture_output=True, text=True
+    )
+    done = run(check=True)
+    assert "clusterjobs-undo.sh is from an earlier export" in run().stderr
     said = [shlex.split(line) for line in done.stdout.splitlines()]
     assert [words[1:6] for words in said] == [
         ["add", "qos", "clusterjobs-n1"],
@@ -360,6 +371,15 @@ def test_command_prints_the_lines(clusterjobs: Callable[..., Any], folder: pathl
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out.endswith("# one (site/policy.yaml:2): m\nPartitionName=p5 MaxNodes=2\n")
     assert clusterjobs("policy", "export", "--site", "site").code == 2
+    rule = "{name: one, message: m, when: {queues: [p5]}, limits: {nodes: 2}, until: 2199-01-31}"
+    late = "{name: two, message: m, limits: {nodes: 9}, from: 2199-01-11}"
+    (folder / "site" / "policy.yaml").write_text(f"rules:\n- {rule}\n- {late}\n")
+    outcome = clusterjobs("policy", "export", "--slurm", "--site", "site")
+    assert "# Right until 2199-01-10: then export again.\n" in outcome.out
+    assert "# one (site/policy.yaml:2): m Until 2199-01-31.\n" in outcome.out
+    assert "9" not in outcome.out.partition("# ----")[2].replace("2199", "")
+    outcome = clusterjobs("policy", "export", "--lua", "--site", "site")
+    assert "-- Right until 2199-01-10: then export again.\n" in outcome.out
     (folder / "site" / "policy.yaml").write_text("")
     outcome = clusterjobs("policy", "export", "--slurm", "--site", "site")
     assert outcome.out.endswith("# There are no rules.\n")

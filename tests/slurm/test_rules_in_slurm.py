@@ -42,14 +42,17 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
-def enforce(controller: Accounting, site: Site, with_plugin: bool = False) -> set[str]:
+def enforce(
+    controller: Accounting, site: Site, with_plugin: bool = False, reset: bool = True
+) -> set[str]:
     """Use the exported lines as their comments say; returns the names of the unenforced rules."""
     rules = load_policy((site.folder / "site/policy.yaml").read_text(), "p", option_models())
     settings = settings_of(rules, "lab", read_members(members(), "users"), QUEUES)
     lines = slurm_lines(settings)
-    controller.reset()
+    if reset:
+        controller.reset()
     sections = dict(re.findall(r"# ---- ([^\n]*)\n(.*?)(?=\n# ---- |\Z)", lines, re.DOTALL))
-    controller.shell(sections.get("sacctmgr, a shell script", ""))
+    controller.shell("rm -f clusterjobs-undo.sh\n" + sections.get("sacctmgr, a shell script", ""))
     conf = sections.get("slurm.conf", "")
     partitions = dict(re.findall(r"(?m)^PartitionName=(\S+) (.*)$", conf))
     cluster = re.findall(r"(?m)^(?!PartitionName|#)\S.*$", conf)
@@ -61,6 +64,60 @@ def enforce(controller: Accounting, site: Site, with_plugin: bool = False) -> se
     plugin = lua_plugin(rules, "lab") if with_plugin else ""
     controller.start_controller("\n".join(cluster), partitions, plugin)
     return {one.rule.rule.name for one in settings.unenforced}
+
+
+def test_an_export_is_undone_whatever_the_users_had_before(
+    controller: Accounting, site: Site
+) -> None:
+    """Also the QOS that it made are gone; root's association is never changed."""
+    member = next(iter(read_members(members(), "users")))
+    ann, account, queue = f"name={member.user}", f"account={member.account}", QUEUES[0]
+    site.write(
+        [
+            {"name": "all", "message": "m", "limits": {"nodes": 8, "time": "1:00:00"}},
+            {"name": "here", "message": "m", "when": {"queues": [queue]}, "limits": {"gpus": 4}},
+            {
+                "name": "her",
+                "message": "m",
+                "when": {"queues": [queue], "users": [member.user]},
+                "limits": {"nodes": 2},
+            },
+            {
+                "name": "team",
+                "message": "m",
+                "when": {"accounts": [member.account]},
+                "limits": {"team_nodes": 6},
+            },
+        ]
+    )
+    controller.reset()
+    for words in (
+        "add qos long",
+        "modify cluster set MaxTRESPerJob=cpu=100 GrpTRES=node=60",
+        f"modify account where name={member.account} set GrpTRES=cpu=9",
+        f"modify user where {ann} {account} set qos=normal,long defaultqos=long",
+        f"add user {member.user} {account} partition={QUEUES[-1]}",
+        f"modify user where {ann} {account} partition={QUEUES[-1]} set qos+=long MaxSubmitJobs=7",
+    ):
+        controller.sacctmgr(*words.split())
+    before = _database(controller)
+    enforce(controller, site, reset=False)
+    assert _database(controller) != before
+    assert [one for one in _database(controller) if "|root|root|" in one] == [
+        one for one in before if "|root|root|" in one
+    ]
+    controller.shell("sh clusterjobs-undo.sh")
+    assert _database(controller) == before
+
+
+def _database(controller: Accounting) -> list[str]:
+    """All associations and QOS, with what was set for each of them alone."""
+    fields = "cluster,account,user,partition,qos,defaultqos,maxsubmitjobs,maxtresperjob,maxwall"
+    shown = controller.shell(
+        "sacctmgr -nP show associations WOPLimits WithRawQOSLevel "
+        f"format={fields},grptres,maxtrespernode; sacctmgr -nP show qos format=name"
+    )
+    return sorted(shown.splitlines())
 
 
 def test_slurm_refuses_what_the_plan_refuses(controller: Accounting, site: Site) -> None:
