@@ -137,14 +137,16 @@ _CHECKS: dict[str, Callable[[str, Mapping[str, Any]], Wrong | None]] = {
 
 
 # ------------------------------------------------------------------ sbatch and srun
-# Source: sbatch(1), and sbatch of Slurm 22.05.8, 24.11.5 and 26.05.5, which was asked.
+# Source: sbatch(1), and sbatch of Slurm 22.05.8, 24.11.5 and 26.05.5, which was asked. Refused here
+# alone: letters that it reads as 0 (nice, priority, single:x of gpu-bind), and what follows digits.
 
 
 class Form(NamedTuple):
-    """What an option takes: a pattern in any case, and how to write it."""
+    """What an option takes: a pattern in any case, how to write it, and the largest number."""
 
     pattern: str
     hint: str
+    most: int = 0
 
 
 _COUNT = Form(r"[1-9]\d*", "write a number from 1")
@@ -161,8 +163,9 @@ _NEED = rf"(after(any|notok|ok|burstbuffer|corr)?:{_JOBS}|expand:\d+|singleton|\
 _DEPENDENCY = Form(rf"{_NEED}([,?]{_NEED})*", "write afterok:1234, afterany:1234:1235 or singleton")
 _SIGNALS = "HUP|INT|QUIT|ABRT|KILL|ALRM|TERM|USR1|USR2|URG|CONT|STOP|TSTP|TTIN|TTOU"
 _SIGNAL = Form(
-    rf"([RB]{{1,2}}:)?((SIG)?({_SIGNALS})|\d+)(@\d+)?",
+    rf"([RB]{{1,2}}:)?((SIG)?({_SIGNALS})|0*[1-9]\d*)(@\d+)?",
     "write a signal and seconds before the end, for example B:USR1@300",
+    _MOST_OF_16_BITS,
 )
 _MAIL = (
     *("NONE", "BEGIN", "END", "FAIL", "REQUEUE", "ALL", "INVALID_DEPEND", "STAGE_OUT"),
@@ -170,7 +173,7 @@ _MAIL = (
 )
 
 _TASKS = r"(\*|block|cyclic|arbitrary|plane=\d+)(:(\*|block|f?cyclic)){0,2}(:?|,(no)?pack)"
-_SPEED = r"(\d[\d.]*|(lo|me|hi)\w*)"  # Slurm reads the first letters of words
+_SPEED = r"(0*[1-9][\d.]*|(lo|me|hi)\w*)"  # Slurm reads the first letters of words
 _GOVERNOR = r"(co|on|pe|po|us|sc)\w*"
 _CPU_FREQ = Form(
     rf"{_SPEED}(-{_SPEED}(:{_GOVERNOR})?)?|{_GOVERNOR}",
@@ -179,6 +182,23 @@ _CPU_FREQ = Form(
 _SAMPLED = r"((task|energy|network|filesystem)=)?\d[\w.]*"
 _LIMITS = ("AS", "CORE", "CPU", "DATA", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "RSS", "STACK")
 _LIMIT = rf"(RLIMIT_)?({'|'.join(_LIMITS)})"
+_GPU_SPEED = r"(memory=)?(low|medium|highm1|high|\d+)|verbose"
+_GPU_FREQ = Form(
+    rf"(?-i:({_GPU_SPEED})(,({_GPU_SPEED}))*)",  # in this case alone
+    "write MHz, low, medium, high or highm1; memory=low for the memory",
+)
+_NUMBERS = r"\d+(\*\d+)?(,\d+(\*\d+)?)*"
+_MASKS = r"(0x)?[0-9a-f]+(\*\d+)?(,(0x)?[0-9a-f]+(\*\d+)?)*"
+_GPU_BIND = Form(
+    rf"(verbose,)?(none|close.*|(single|per_task):\d+|map_gpu:{_NUMBERS}|mask_gpu:{_MASKS})",
+    "write closest, none, single:4, per_task:1, map_gpu:0,1 or mask_gpu:0x3",
+)
+_MEM = r"none|no|local|rank|prefer|p|sort|nosort|q(uiet)?|v(erbose)?"
+_MEM = rf"{_MEM}|map_mem:{_NUMBERS}|mask_mem:{_MASKS}"
+_MEM_BIND = Form(
+    rf"({_MEM})(,({_MEM}))*", "write local, rank, none, prefer,local, map_mem:0,1 or mask_mem:0x3"
+)
+_PARTS = r"(\*|\d+(-\d+)?)"
 _BINDING = (
     *("disable-binding", "enforce-binding"),
     *("multiple-tasks-per-sharing", "one-task-per-sharing", "allow-task-sharing"),
@@ -197,18 +217,28 @@ _OPTIONS: dict[str, Form] = {
     **dict.fromkeys(
         ("mincpus", "ntasks-per-core", "ntasks-per-socket", "cores-per-socket"), _COUNT
     ),
-    **dict.fromkeys(("sockets-per-node", "threads-per-core", "segment"), _COUNT),
-    **dict.fromkeys(("core-spec", "thread-spec"), _NUMBER),
+    **dict.fromkeys(("sockets-per-node", "threads-per-core", "thread-spec", "segment"), _COUNT),
+    **dict.fromkeys(("core-spec",), _NUMBER),
     **dict.fromkeys(("mem", "mem-per-cpu", "mem-per-gpu", "tmp"), _SIZE),
     **dict.fromkeys(("begin", "deadline"), _MOMENT),
     "acctg-freq": Form(rf"{_SAMPLED}(, *{_SAMPLED})*", "write seconds, or task=30,energy=60"),
     "cpu-freq": _CPU_FREQ,
     "dependency": _DEPENDENCY,
     "distribution": Form(_TASKS, "write block, cyclic, plane=4 or block:cyclic"),
+    "extra-node-info": Form(
+        rf"{_PARTS}(:{_PARTS}){{0,2}}", "write SOCKETS:CORES:THREADS, as 2:8:1"
+    ),
     "exclusive": _words("user", "mcs", "topo"),
+    "get-user-env": Form(r"\d*[SL]?", "write seconds, with S or L for the kind of shell"),
+    "gpu-bind": _GPU_BIND,
+    "gpu-freq": _GPU_FREQ,
     "gres-flags": _words(*_BINDING, several=True),
     "kill-on-invalid-dep": _words("yes", "no"),
+    "mem-bind": _MEM_BIND,
     "mail-type": _words(*_MAIL, several=True),
+    "nice": Form(r"[+-]?\d+", "write a number, for example 100", 2147483645),
+    "no-kill": _words("off", "no"),
+    "priority": Form(r"top|\d+", "write a number, or TOP", 4294967293),
     "open-mode": _words("append", "truncate"),
     "profile": _words("all", "none", "energy", "task", "lustre", "network", several=True),
     "propagate": Form(
@@ -227,8 +257,12 @@ def wrong_option_value(name: str, value: str) -> Wrong | None:
     if name in _TIMES:
         return _time(value, {"words": ["UNLIMITED", "INFINITE"]})
     form = _OPTIONS.get(name)
-    if form is None or re.fullmatch(form.pattern, value.strip(), re.ASCII | re.IGNORECASE):
+    if form is None:
         return None
+    if re.fullmatch(form.pattern, value.strip(), re.ASCII | re.IGNORECASE):
+        if not form.most or all(int(one) <= form.most for one in re.findall(r"\d+", value)):
+            return None
+        return Wrong(f"{value} is out of range for --{name}", f"at most {form.most}")
     if name == "mail-type" and any(one.strip().upper() in _MAIL for one in value.split(",")):
         return Wrong(f"sbatch ignores what it does not know in {value!r}", form.hint, is_sure=False)
     return Wrong(f"Slurm does not take {value!r} as --{name}", form.hint)

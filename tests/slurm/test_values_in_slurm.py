@@ -114,6 +114,13 @@ WRONG_OPTIONS = [
     *[("gres-flags", "foo"), ("gres-flags", "enforce binding"), ("profile", "cpu")],
     *[("propagate", "MEMLOK"), ("acctg-freq", "task:30")],
     *[("cpu-freq", "fast"), ("cpu-freq", "high:turbo")],
+    *[("gpu-bind", one) for one in ("first", "single", "map_gpu:x", "mask_gpu:zz", "verbose")],
+    *[("gpu-freq", one) for one in ("fast", "High", "1.5", "low,mem=high", "memory=x")],
+    *[("mem-bind", one) for one in ("socket", "map_mem:x", "mask_mem:zz", "map_cpu:0", "l")],
+    *[("priority", one) for one in ("-1", "4294967294")],
+    *[("nice", "2147483646"), ("no-kill", "yes"), ("thread-spec", "0"), ("get-user-env", "5X")],
+    *[("extra-node-info", "x"), ("extra-node-info", "2:x"), ("cpu-freq", "0")],
+    *[("signal", "0"), ("signal", "65536"), ("signal", "USR1@65536"), ("signal", "B:")],
     *[("mem-per-cpu", "4 GB"), ("threads-per-core", "x"), ("delay-boot", "5 min")],
 ]
 RIGHT_OPTIONS = [
@@ -143,6 +150,23 @@ RIGHT_OPTIONS = [
         ("propagate", "STACK CORE"),
         ("propagate", "NONE"),
         ("cpu-freq", "2400000"),
+    ],
+    *[
+        ("gpu-bind", one)
+        for one in ("closest", "Single:2", "verbose,map_gpu:0,1", "mask_gpu:0x1,3")
+    ],
+    *[
+        ("gpu-bind", "per_task:2"),
+        ("gpu-freq", "medium,memory=highm1"),
+        ("gpu-freq", "1200,verbose"),
+    ],
+    *[("mem-bind", one) for one in ("Local,prefer", "quiet,map_mem:0,1", "mask_mem:0x1,0x3", "no")],
+    *[("priority", "Top"), ("priority", "4294967293"), ("nice", "-2147483645"), ("no-kill", "Off")],
+    *[
+        ("extra-node-info", "1:*:1-2"),
+        ("get-user-env", "5L"),
+        ("signal", "65535"),
+        ("array", "[0-3]"),
     ],
     *[("exclusive", "user"), ("switches", "2@10:00"), ("nice", "-5"), ("open-mode", "append")],
 ]
