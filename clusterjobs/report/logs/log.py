@@ -37,7 +37,7 @@ _START = 1 << 18  # bytes in which unknown lines are counted
 _NEAR = 8  # records before, among which the step of a further line is searched for
 _RECENT = 1000  # records that are not thinned yet
 _CLOCKS = frozenset(("time", "elapsed"))  # say less than any speed of a format before
-_VALUE = re.compile(r"(?i)(?:loss|iteration|step|time|per_sec|/s(?:ec)?)\W{1,4}\d")
+_VALUE = re.compile(r"(?i)(?:loss|time|per_sec|/s(?:ec)?)\W{1,4}\d")
 _STARTS = ("attempt", "resumed", "end")  # events after which a step is done again
 _SILENT = 256  # windows of other ranks after which a rank counts as gone
 
@@ -172,7 +172,7 @@ class LogReader:
         )
 
     def _read(self, line: Line, raw: bytes) -> list[Window | Event]:
-        has_found = False
+        has_found, dropped = False, self._dropped
         found: list[Window | Event] = []
         for form in self._readers:
             if any(hint in line.text for hint in form.hints):
@@ -185,6 +185,8 @@ class LogReader:
                     if isinstance(record, Event) and record.kind in _STARTS:
                         self._release(raw)
                     self._take(form, record, raw)
+        if any(isinstance(one, Window) for one in found):
+            self._dropped = dropped  # of the formats that it was tried as, it is one
         if not has_found and BAR not in line.text and _VALUE.search(line.text):
             self._unused += 1
             self._unused_line = self._unused_line or self._number

@@ -250,9 +250,41 @@ FORMS: Mapping[str, Form] = {
         lambda x: (
             f"[03/06 12:00:00] ppdet.engine INFO: Epoch: [0] [{x:>4}/1234] learning_rate: 0.001 "
             f"loss: {loss(x):.6f} eta: 1:23:45 batch_cost: 0.5 data_cost: 0.01 ips: "
-            f"{SAMPLES:.4f} images/s\n"
+            f"{SAMPLES / GPUS:.4f} images/s\n"
         ),
         "steps step_seconds samples_per_second loss",
+    ),
+    "Paddle's steps of the training": Form(
+        lambda x: (
+            f"[2025/03/06 12:00:00] tool INFO: epoch: [1/9], global_step: {x}, lr: 0.1, loss: "
+            f"{loss(x):.6f}, avg_reader_cost: 0.01 s, avg_batch_cost: 0.5 s, avg_samples: 4.0, "
+            f"ips: {SAMPLES / GPUS:.5f} samples/s, eta: 0:32:33\n"
+        ),
+        "steps step_seconds samples_per_second loss",
+        every=1,
+    ),
+    "Loguru's source lines": Form(
+        lambda x: (
+            f"{clock(x)}.291 | INFO     | tool.trainer:after_iter:282 - epoch: 1/20, iter: "
+            f"{x}/2051, iter_time: 0.500s, data_time: 0.003s, total_loss: {loss(x):.3f}\n"
+        ),
+        "steps step_seconds loss",
+    ),
+    "counts of an epoch": Form(
+        lambda x: (
+            f"[batch={x}/4800]:\n    Train time/batch_in_epoch: {x - 1}\n    Train time/"
+            f"token_in_epoch: {x * BATCH * SEQUENCE}\n    Train loss/train/total: {loss(x):.4f}\n"
+            f"    Train throughput/samples_per_sec: {SAMPLES}\n"
+        ),
+        "steps samples_per_second loss",
+        every=1,
+    ),
+    "a dictionary that says its step": Form(
+        lambda x: (
+            f"{{'loss': {loss(x):.4f}, 'epoch': {x / 900:.2f}, 'step': {x}, 'sec/it': 0.5}}\n"
+        ),
+        "steps step_seconds loss",
+        every=1,
     ),
     "Swin": Form(
         lambda x: (

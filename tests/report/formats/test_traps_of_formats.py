@@ -222,3 +222,24 @@ def test_a_step_behind_the_last_one_is_damaged(count: int) -> None:
     line = " iteration {}/ 500 | elapsed time per iteration (ms): 9 | lm loss: 2 |\n"
     steps = [*range(1, count), 10**14, *range(count, 500)]
     assert [one.step for one in windows("".join(map(line.format, steps)))] == [*range(1, 500)]
+
+
+def test_an_mfu_between_one_and_two_without_a_unit_is_unknown() -> None:
+    """1.018 is a share that cannot be, or 1 %."""
+    for printed, shown in (("1.018", None), ("0.5", 0.5), ("42.0", 0.42), ("1.5%", 0.015)):
+        (only,) = windows(f"step 10 loss 4.1 step_time 0.5s mfu {printed}\n")
+        assert only.values.get("printed_mfu") == shown
+
+
+def test_a_line_that_one_format_takes_and_another_reads_is_not_damaged() -> None:
+    line = "Training epoch 0, iteration {}/149 | global_step: {} | reduced_train_loss: 1.2 | "
+    log = read("".join((line + "train_step_timing in s: 0.5\n").format(x, x) for x in range(9)))
+    assert log.dropped == 0
+
+
+def test_validations_that_count_samples_do_not_count_as_lines_of_the_training() -> None:
+    text = "".join(
+        f"Train Epoch: {x} [ 784/18783 (4%)] Loss: 4.1\nEval Epoch: {x} [784 / 4634]\tLoss: 4.2\n"
+        for x in range(1, 4)
+    )
+    assert [one.step for one in windows(text)] == [1, 2, 3]

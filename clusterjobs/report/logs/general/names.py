@@ -38,7 +38,7 @@ _CLOCKS = (  # since the start of the training
     *("elapsed", "elapsed_time", "train_time", "time_elapsed", "total_time", "wall_time"),
     *("wall_clock", "wall", "time_since_start", "elapsed_seconds"),
 )
-_LOSSES = ("loss", "crossentropyloss", "cross_entropy")
+_LOSSES = ("loss", "crossentropyloss", "cross_entropy", "cross_entropy_loss")
 _IN_MB = ("memory", "max_mem")  # without a unit, as mmcv and torchvision print them
 _MEMORY = (
     *("memory", "mem", "max_mem", "max_memory", "peak_memory", "peak_mem", "max_mem_allocated"),
@@ -144,17 +144,23 @@ _NOT_STEPS = OTHER | frozenset(
             "checkpoint",
             "eta",
             "each",
+            "in",
         ),
     )
 )
-_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "secs": 1.0, "second": 1.0, "": 1.0}
-_SECONDS["seconds"] = 1.0
-_SECONDS |= dict.fromkeys(("min", "mins", "minute", "minutes"), 60.0)
-_SECONDS |= dict.fromkeys(("hr", "hrs", "hour", "hours"), 3600.0)
+_NOT_EPOCHS = _NOT_STEPS - OTHER
+_SECONDS = {
+    "us": 1e-6,
+    "ms": 1e-3,
+    **dict.fromkeys(("", *SECOND_WORDS), 1.0),
+    **dict.fromkeys(("min", "mins", "minute", "minutes"), 60.0),
+    **dict.fromkeys(("hr", "hrs", "hour", "hours"), 3600.0),
+}
 _OF_NAMES = frozenset((*_SECONDS, "gb", "gib", "mb", "mib")) - {""}  # `step_time_ms`
 _GIB = {"gib": 1.0, "gb": 1.0, "g": 1.0, "gi": 1.0, "mib": 1 / 1024, "mb": 1 / 1024, "m": 1 / 1024}
 _FLOPS = {"k": 1e-9, "m": 1e-6, "g": 1e-3, "t": 1.0}
 _THOUSANDS = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
+_OF_ONE_PROCESS = (("ips",), ("avg", "ips"))  # Paddle's images in a second, of its own batch
 _RATE = re.compile(rf"([km]?) ?({THINGS_UNIT}){PER_SECOND}((?:/| per ){ONE_UNIT})?")
 _STEP_RATE = re.compile(rf"{STEPS_UNIT}{PER_SECOND}")
 _STEP_TIME = re.compile(rf"(ms|us|s|sec|seconds?)/{STEPS_UNIT}")
@@ -203,7 +209,7 @@ DIALECTS: tuple[Dialect, ...] = (
     Dialect("torchtitan", re.compile("  memory: .{1,40}  [tw]ps: "), names=_OF_GPU),
     Dialect("nemo", re.compile("train_step_timing in s[:=] ?"), from_zero=True),
     Dialect("maxtext", re.compile("completed step: "), from_zero=True),
-    Dialect("paddle", re.compile("avg_batch_cost: "), from_zero=True, names=_IPS),
+    Dialect("paddle", re.compile(r"\] epoch: .{1,80}avg_batch_cost: "), from_zero=True, names=_IPS),
     Dialect("aws-fsdp", re.compile(r"\bbatch \d{1,15} loss: .{1,40}, speed: "), from_zero=True),
     Dialect("pix2pix", re.compile(r"\(epoch: \d{1,9}, iters: \d{1,15}, time: "), of_samples=True),
     Dialect("litgpt", re.compile(r"\| iter time: ")),
@@ -222,7 +228,7 @@ OWN = Dialect("own script", re.compile(r"(?!)"))
 def field_of(name: tuple[str, ...], unit: str, dialect: Dialect) -> Field | None:
     """What a number with this name and unit is; None if it is nothing that is reported."""
     is_other = not OTHER.isdisjoint(name)
-    if unit and (rate := _of_rate(unit)):
+    if unit and (rate := _of_rate(unit, is_of_one=name in _OF_ONE_PROCESS)):
         return rate._replace(is_other=is_other)
     if unit.endswith("fu"):  # `50.0% bf16 MFU`
         return Field("printed_mfu" if unit.endswith("mfu") else "printed_hfu", 0.01, rank=BY_UNIT)
@@ -253,8 +259,9 @@ def _field(
     meaning: Meaning, key: str, front: tuple[str, ...], unit: str, is_other: bool
 ) -> Field | None:
     if meaning in ("step", "epoch", "length"):
-        if meaning == "step" and not _NOT_STEPS.isdisjoint(front):
-            return None  # a setting
+        others = _NOT_STEPS if meaning == "step" else _NOT_EPOCHS
+        if meaning != "length" and not others.isdisjoint(front):
+            return None  # a setting, or what an epoch has of something else
         if unit:
             return Field("rounded") if meaning == "step" and unit in _THOUSANDS else None
         return Field(meaning, rank=STEPS.get(key, 0))
@@ -287,7 +294,7 @@ def _scale(meaning: Meaning, key: str, unit: str) -> float | None:
     return 1.0 if not unit else _THOUSANDS.get(unit)
 
 
-def _of_rate(unit: str) -> Field | None:
+def _of_rate(unit: str, is_of_one: bool) -> Field | None:
     """The field of a unit that says by itself what it is of."""
     if found := _STEP_RATE.fullmatch(unit):
         return Field("seconds", is_inverse=True, rank=BY_UNIT + 1)
@@ -295,6 +302,7 @@ def _of_rate(unit: str) -> Field | None:
         return Field("seconds", _SECONDS[found[1]], rank=BY_UNIT + 1)
     if not (found := _RATE.fullmatch(unit)):
         return None
-    things, one = ("tokens", "samples")[not found[2].startswith("tok")], bool(found[3])
-    name = cast("Quantity", f"{things}_per_second{'_per_gpu' if one else ''}")
+    is_tokens = found[2].startswith("tok")
+    one = "_per_gpu" if found[3] or (is_of_one and not is_tokens) else ""
+    name = cast("Quantity", f"{'tokens' if is_tokens else 'samples'}_per_second{one}")
     return Field(name, _THOUSANDS.get(found[1], 1.0), rank=BY_UNIT)

@@ -34,6 +34,9 @@ _STAMP = re.compile(STAMP)
 _LAST_RATE = re.compile(rf".*\b(?:{RATE}|{_STEPS})\b(?P<behind> +[-+]?{DIGITS}(?!\w))?")
 _IS_NAME = re.compile(r"[\"']? ?[:=]")  # behind a rate
 _GOES_ON = re.compile(r",? \d{1,2} ?(?:m|min|minutes?|s|secs?|seconds?)\b")  # `1 h 20 min`
+_LOCATION = re.compile(
+    r"(?:^|[\s|(\[])[\w.]{1,80}:[\w<>]{1,80}:$"
+)  # of Loguru: `module:function:12`
 _RANGE = re.compile(r"(?:-| and | to |\.\.)\d")  # `steps 0 and 100`
 _UNIT_OF_NAME = re.compile(r"(?:\((ms|s|secs?|seconds|gi?b|mi?b|%)\)| in (s|ms|gi?b|mi?b))$")
 _SEPARATOR = re.compile(r"[|;:(){}\[\],\t]| - |  +|=>")
@@ -93,8 +96,12 @@ def numbers_of(line: str) -> tuple[list[Number], tuple[int, int]]:
         gap = _A_SECOND.sub(" per ", _IN_PARENTHESES.sub(r" \1", gap))
         if unit in _LONG_UNITS and _GOES_ON.match(line, match.end()):
             unit = "?"
-        # The number of a path, `/api/step/3`, and the first of a range have no name.
-        is_other = line[max(0, start - 1) : start] == "/" or _RANGE.match(line, match.end())
+        # No name: the number of a path, `/api/step/3`, or source line, and the first of a range.
+        is_other = (
+            line[max(0, start - 1) : start] == "/"
+            or _RANGE.match(line, match.end())
+            or (line.startswith(" - ", end) and _LOCATION.search(line, before, start))
+        )
         text = "" if is_other else _SEPARATOR.split(gap)[-1]
         total = int(match["total"].strip(" /")) if match["total"] else 0
         if total:

@@ -41,6 +41,7 @@ _OF_SAMPLES = re.compile(r"\bepoch: ?\d{1,9} \[ *\d{1,15}/\d{1,15} \( *[\d.]{1,9
 _BATCH = re.compile(
     r"\s{0,80}batch_size: {1,80}(\d{1,9})\b"
 )  # of the options that are printed first
+_LEAST_PERCENT = 2.0  # of an MFU without a unit
 _IN_MIB = 1000  # a smaller memory without a unit may be in GiB
 BAR = "%|"
 _ETA = re.compile(r"\beta\b")
@@ -353,7 +354,7 @@ class General:
                 self._epoch_above[rank] = int(texts[found.epoch].replace(",", ""))
             yield from self._goes_on(line, found, texts, rank)
             return
-        number = self._last = self._step_of(
+        number = self._step_of(
             _whole(texts[found.step]) // samples + self._dialect.from_zero,
             _whole(texts[found.epoch]) if found.epoch >= 0 else None,
             found.length,
@@ -365,6 +366,7 @@ class General:
         if found.is_other:
             self._above.pop(rank, None)
             return
+        self._last = number
         values = _values(found.values, texts)
         if "seconds" in values:
             values["seconds"] *= samples
@@ -451,6 +453,8 @@ def _values(places: Iterable[Meant], texts: Sequence[str]) -> dict[Quantity, flo
         if field.is_inverse:
             value = 1 / value if value else 0.0
         elif meaning in ("printed_mfu", "printed_hfu"):
+            if not unit and 1 < value < _LEAST_PERCENT:
+                continue  # a share that cannot be, or a few percent
             value = 0.0 if value < 0 else value / 100 if value > 1 and not unit else value
         elif meaning == "memory_gib" and not unit and value * 1024 < _IN_MIB:
             continue
