@@ -107,7 +107,8 @@ def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
         return alike[0]
     matches = difflib.get_close_matches(word, known, n=3, cutoff=cutoff)
     swapped = [match for match in matches if sorted(match) == sorted(word)]
-    return next(iter([*swapped, *matches]), None)
+    longer = [one for one in known if len(one) > 2 and word.startswith(one)]  # `environment`
+    return next(iter([*swapped, *matches, *sorted(longer, key=len, reverse=True)]), None)
 
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:

@@ -101,7 +101,7 @@ def running(name: str) -> Lab:
     this = lab_named(name)
     if this.init is None:
         hint = f"clusterjobs lab up CLUSTER{this.folder.name_option}"
-        raise one_problem(f"no lab {name} is running", hint=hint)
+        raise one_problem(f'the lab "{name}" is not running', hint=hint)
     return this
 
 

@@ -293,7 +293,7 @@ def _read_once(stream: BinaryIO, most: int) -> bytes:
 def _beside(path: pathlib.Path) -> str:
     folder = path.parent
     names = [item.name for item in folder.iterdir()] if folder.is_dir() else []
-    match = nearest(path.name, names)
+    match = nearest(path.name, names, cutoff=0.7)
     return f"did you mean {folder / match}?" if match else f"looked in {folder.resolve()}"
 
 

@@ -72,7 +72,9 @@ def path(value: Any) -> Value:
     if bad := first_control_character(shown):
         raise ValueError(f"the path contains {bad}: remove it")
     if text.startswith("-"):
-        raise ValueError("the path starts with '-', as an option does: write ./ before it")
+        module = re.fullmatch(r"-m ([\w.]+)", show(text))
+        file = f"the module's file, {module[1].replace('.', '/')}.py" if module else "./ before it"
+        raise ValueError(f"the path starts with '-', as an option does: write {file}")
     if len(shown.encode()) > MAX_PATH_BYTES:
         raise ValueError(f"a path of more than {MAX_PATH_BYTES:,} bytes: shorten it")
     if any(len(part.encode()) > MAX_FILE_NAME_BYTES for part in shown.split("/")):
@@ -278,7 +280,9 @@ def integer(value: Any) -> Any:
     if isinstance(value, str) and value.isdecimal() and len(value) < 8:
         raise ValueError(f"expected an integer, not text: write {int(value)} without quotes")
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError("expected an integer: for example 12")
+        is_whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e9
+        example = f"write {int(value)}" if is_whole else "for example 12"
+        raise ValueError(f"expected an integer: {example}")
     return int(value)
 
 

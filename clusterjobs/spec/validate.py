@@ -194,17 +194,28 @@ def _unknown_key(path: Path, given: _Given) -> Problem:
     if colon and name in known:  # `{micro:8}` is one word of YAML
         hint = f"write a space after the colon: {name}: {value or '...'}"
         hint = f"write --set {name}=..." if source.locate_key(path).file == "--set" else hint
-    elif is_spec and at_top and (section := _section_of(name)):
+    elif name != name.strip():
+        hint = f"indent with ordinary spaces: U+{ord(name[0]):04X} is part of the key"
+    elif path[:-1] == ("sweep",) and not meant:
+        hint = f"write sweep: {{grid: {{args.{name}: [...]}}}} for an argument of your program"
+    elif is_spec and at_top and (sections := _sections_of(name)):
         where, beside = source.locate(path), source.locate_key(path).line
         written = written_value(where) if where.line == beside else "..."
-        hint, meant = f"write {section}: {{{name}: {written}}}", section
+        inner = f"{{{name}: {written}}}"
+        for section in reversed(sections[1:]):
+            inner = f"{{{section}: {inner}}}"
+        hint, meant = f"write {sections[0]}: {inner}", sections[0]
     what, at_key = f"unknown key {path[-1]}", source.locate_key(path)
-    if not meant and at_key.file == "--set" and at_top and "args" in known:
-        hint = f"for an argument of the script, write --set args.{at_key.source}; {hint}"
+    written = written_value(source.locate(path))
+    if not meant and at_top and "args" in known and written[:1] not in "{":
+        is_set = at_key.file == "--set"
+        form = f"--set args.{at_key.source}" if is_set else f"args: {{{name}: {written}}}"
+        hint = f"for an argument of your program, write {form}; {hint}"
     return Problem(what, at_key, dotted(path), hint, meant=meant)
 
 
 _WORD = re.compile(r"[\w./-]{1,40}", re.ASCII)  # means the same inside [ ]
+_PAIR = re.compile(r"([A-Za-z_]\w*)=([\w./-]+)", re.ASCII)
 _NO_MODEL = ("model_type", "model_attributes_type")
 _WRONG_SHAPE = ("dict_type", "tuple_type", "list_type", *_NO_MODEL)
 
@@ -214,21 +225,28 @@ def _shape(
 ) -> str:
     """What to write in place of a value of another shape; "" if nothing is known.
 
-    The value as an item of a list or under the one key of a mapping, or else an example: the first
-    that the model accepts.
+    The value as an item of a list, its words as items or as NAME=VALUE, or it under the one key of
+    a mapping, or else an example: the first that the model accepts.
     """
     if not path:
         return ""
     given, in_list = detail["input"], isinstance(path[-1], int)
     place = path[:-1] if in_list else path
     word = as_text(given) if isinstance(given, (str, int, float)) else ""
+    words = re.split(r"[,\s]+", word.strip().removeprefix("export "))
     as_list = f"[{word}]" if _WORD.fullmatch(word) and not in_list else ""
+    as_words = f"[{', '.join(words)}]" if len(words) > 1 and not in_list else ""
+    as_words = as_words if all(map(_WORD.fullmatch, words)) else ""
+    pairs = [*map(_PAIR.fullmatch, map(str, given) if isinstance(given, list) else words)]
+    as_pairs = f"{{{', '.join(f'{one[1]}: {one[2]}' for one in pairs if one)}}}"
+    as_pairs = as_pairs if pairs and all(pairs) else ""
     is_model = detail["type"] in _NO_MODEL and not in_list
     below = _model_at(model, path) if is_model else None
     key = _key_at(model, place)
     with_keys = _with_keys(below) if below else ""
     one_key = _with_one_key(below, word) if below and word else ""
-    for form in filter(None, (as_list, one_key, key.example if key else "", with_keys)):
+    forms = (as_list, as_pairs, as_words, one_key, key.example if key else "", with_keys)
+    for form in filter(None, forms):
         value = yaml_document.load(form, "example").value
         if "..." not in form and _is_accepted(model, values, place, value):
             if form is as_list:
@@ -325,12 +343,19 @@ def _path_of(loc: tuple[str | int, ...], data: Any) -> Path:
     return tuple(path)
 
 
-def _section_of(name: str) -> str | None:
-    """The one section that has the key: `software` of `modules`; None if there are several."""
+_LISTS = ("report", "sweep")  # their keys have names of other values
+
+
+def _sections_of(name: str) -> tuple[str, ...]:
+    """The one place of the key: `software` of `modules`, `software`, `container` of `image`.
+
+    () if there are several.
+    """
     keys = keys_below(Experiment)
-    sections = [path[0] for path, key in keys.items() if key.is_section]
-    found = [str(section) for section in sections if (section, name) in keys]
-    return found[0] if len(found) == 1 else None
+    found = [one[:-1] for one in keys if one[-1] == name and len(one) > 1 and one[0] not in _LISTS]
+    in_sections = [one for one in found if keys[one[:1]].is_section]
+    found = [one for one in in_sections if len(one) == 1] or in_sections or found
+    return tuple(map(str, found[0])) if len(found) == 1 else ()
 
 
 def _model_at(model: type[SpecModel], path: Path) -> type[SpecModel] | None:

@@ -88,7 +88,10 @@ def test_run_uses_the_lab_that_is_named_before_or_after_the_job(
     job.write_text("#!/bin/bash\n")
     done = clusterjobs("lab", "run", *(job if word == "JOB" else word for word in words))
     assert done.code == 1
-    assert "no lab dead is running\n   hint: clusterjobs lab up CLUSTER --name dead\n" in done.err
+    assert (
+        'the lab "dead" is not running\n   hint: clusterjobs lab up CLUSTER --name dead\n'
+        in done.err
+    )
 
 
 def test_after_the_job_only_three_options_are_not_sbatchs() -> None:

@@ -123,7 +123,7 @@ def _words(cmdline: Path) -> str:
         (["up", "p4d-a100", "--queue", "trian"], "did you mean train?"),
         (["kill-node", "train-dy-p4d-3"], "its nodes: train-dy-p4d-1, train-dy-p4d-2"),
         (["start-node", "train-dy-p4d-1"], "is not broken"),
-        (["run", "--name", "other", __file__], "no lab other is running"),
+        (["run", "--name", "other", __file__], 'the lab "other" is not running'),
     ],
 )
 def test_errors_have_exit_code_1_and_a_hint(

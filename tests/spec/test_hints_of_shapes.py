@@ -89,4 +89,28 @@ def test_an_argument_that_is_set_as_a_key_is_named_with_its_place() -> None:
     with pytest.raises(InputError) as caught:
         load_spec(text, "exp.yaml", option_models(), ("lr=1e-3",))
     (problem,) = caught.value.problems
-    assert problem.hint.startswith("for an argument of the script, write --set args.lr=1e-3;")
+    assert problem.hint.startswith("for an argument of your program, write --set args.lr=1e-3;")
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("environment: {A: 1}", "did you mean env?"),
+        ("image: a.sqsh", "write software: {container: {image: a.sqsh}}"),
+        ("steps: 100", "write training: {steps: 100}"),
+        ("lr: 1e-4", "for an argument of your program, write args: {lr: 1e-4}; known: "),
+        ("sweep: {lr: [1, 2]}", "write sweep: {grid: {args.lr: [...]}}"),
+        ("env: [A=1, B=2]", "write env: {A: 1, B: 2}"),
+        ('env: "export A=1"', "write env: {A: 1}"),
+        ('args: "--lr 1e-4 --bs 8"', "write args: [--lr, 1e-4, --bs, 8]"),
+        ('software: {modules: "cuda, nccl"}', "write modules: [cuda, nccl]"),
+        ("gpus_per_node: 8.0", "write 8"),
+        ("env:\n\u00a0 A: 1", "indent with ordinary spaces: U+00A0 is part of the key"),
+        ("script: -m pkg.train", "write the module's file, pkg/train.py"),
+    ],
+)
+def test_what_was_probably_meant_is_written_out(line: str, hint: str) -> None:
+    text = f"name: a\ncluster: p4d-a100\nnodes: 2\nframework: torchrun\n{line}\n"
+    with pytest.raises(InputError) as caught:
+        load_spec(text, "exp.yaml", option_models())
+    assert any(hint in one.hint for one in caught.value.problems), caught.value.problems

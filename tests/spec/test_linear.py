@@ -63,7 +63,8 @@ def test_a_spec_four_times_as_long_takes_four_times_the_steps(shape: str) -> Non
         return steps(lambda: load_spec(text, "exp.yaml", option_models()))
 
     read(10)  # what is made once
-    assert read(800) < 4.5 * read(200) + 5_000
+    few, many = read(200), read(800)  # in this order: the answers for some paths are kept
+    assert many < 4.5 * few + 5_000
 
 
 def merging(count: int) -> str:
