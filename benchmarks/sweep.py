@@ -20,7 +20,7 @@ from clusterjobs.clusters.facts import ClusterFacts
 from clusterjobs.clusters.parallelcluster.facts import cluster_facts
 from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.frameworks import option_models
-from clusterjobs.runs.spec_files import content_hash
+from clusterjobs.runs.content import content_hash
 from clusterjobs.sections.context import PointPlan
 from clusterjobs.sections.order import resolve
 from clusterjobs.sections.points.arrays import point_arrays

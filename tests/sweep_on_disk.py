@@ -6,7 +6,8 @@ import json
 import pathlib
 from typing import Any
 
-from clusterjobs.runs.spec_files import SpecFiles, content_hash
+from clusterjobs.runs.content import content_hash
+from clusterjobs.runs.spec_files import SpecFiles
 
 SPEC = """\
 name: tiny

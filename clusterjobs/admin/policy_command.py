@@ -224,8 +224,8 @@ def explain(
       clusterjobs policy explain exp.yaml --user ann --set nodes=8
       clusterjobs policy explain exp.yaml --json | jq '.[] | select(.state == "broken")'
     """
+    from clusterjobs.runs.content import OwnConfigs
     from clusterjobs.runs.load import cluster_of, read_spec
-    from clusterjobs.runs.spec_files import OwnConfigs
     from clusterjobs.sections.order import resolve
     from clusterjobs.sites.policy import demand_text, selection_text
     from clusterjobs.sites.policy_check import JobValues, explain_policies

@@ -13,9 +13,9 @@ from clusterjobs.errors import one_problem
 from clusterjobs.plugins import PlannedJob, read_run
 from clusterjobs.runs.follow.one_job import PolledQueue, job_with_id
 from clusterjobs.runs.follow.run import ArrayTasks, Followed, FollowedPoints
-from clusterjobs.runs.jobs.find import logs_folder
 from clusterjobs.runs.jobs.folders import Submission
 from clusterjobs.runs.jobs.identity import token_of
+from clusterjobs.runs.jobs.logs_folder import logs_folder, sweep_folder
 from clusterjobs.runs.jobs.states import (
     CANCELLED,
     CHANGED,
@@ -33,7 +33,6 @@ from clusterjobs.runs.jobs.states import (
 )
 from clusterjobs.runs.results import read_result
 from clusterjobs.runs.run import Run
-from clusterjobs.runs.submit.lock import sweep_folder
 from clusterjobs.sections.context import PointPlan
 from clusterjobs.slurm.queue import Queued, by_id, known_jobs
 

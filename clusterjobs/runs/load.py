@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from clusterjobs.clusters.source import ClusterSource
 from clusterjobs.errors import Found, InputError, Problem, in_order, of_points
 from clusterjobs.frameworks import option_models
+from clusterjobs.runs.content import OwnConfigs, origin_of
 from clusterjobs.runs.run import Run
-from clusterjobs.runs.spec_files import ClusterInput, OwnConfigs, SpecFiles, origin_of
+from clusterjobs.runs.spec_files import ClusterInput, SpecFiles
 from clusterjobs.sections.context import PointPlan
 from clusterjobs.sections.order import resolve
 from clusterjobs.sections.plan import Plan
@@ -37,7 +38,7 @@ def plan_spec(
 ) -> Plan:
     """The plan. Raises InputError with the problems of code, policies and the spec together.
 
-    `configs`: see `runs/spec_files.py`.
+    `configs`: see `runs/content.py`.
     """
     problems, plan = [*_code_problems(loaded)], None
     try:

@@ -16,7 +16,7 @@ from clusterjobs.script import shell
 from clusterjobs.script.lines import heading, once_per_node, option_lines, with_reason, wrapped
 from clusterjobs.script.shell import ShellText, TemplateName
 from clusterjobs.sections.context import Context, Rendering
-from clusterjobs.sections.environment.fabrics import EFA_LIBRARIES, fabric_of
+from clusterjobs.sections.fabrics import EFA_LIBRARIES, fabric_of
 from clusterjobs.sections.plan import Container, Environment, Mounted, Placement
 from clusterjobs.sections.storage import is_below, path_parts
 from clusterjobs.slurm.options import Directive

@@ -19,16 +19,16 @@ from clusterjobs.sections.complete import (
     with_runtime,
 )
 from clusterjobs.sections.context import Context, Rendering
+from clusterjobs.sections.environment import check_secrets
+from clusterjobs.sections.environment import plan as plan_environment
+from clusterjobs.sections.environment import render as render_environment
 from clusterjobs.sections.environment.checks import check_arguments, check_paths, check_unread_pins
-from clusterjobs.sections.environment.plan import check_secrets
-from clusterjobs.sections.environment.plan import plan as plan_environment
-from clusterjobs.sections.environment.plan import render as render_environment
 from clusterjobs.sections.files import plan as plan_files
 from clusterjobs.sections.files import render as render_files
+from clusterjobs.sections.job import check_parameters
+from clusterjobs.sections.job import plan as plan_job
+from clusterjobs.sections.job import render as render_job
 from clusterjobs.sections.job.checks import check_age, check_clock, check_versions
-from clusterjobs.sections.job.plan import check_parameters
-from clusterjobs.sections.job.plan import plan as plan_job
-from clusterjobs.sections.job.plan import render as render_job
 from clusterjobs.sections.launch import plan as plan_launch
 from clusterjobs.sections.launch import plan_program
 from clusterjobs.sections.launch import render as render_launch

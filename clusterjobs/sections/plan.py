@@ -23,7 +23,7 @@ from clusterjobs.frameworks.base import (
     Variable,
 )
 from clusterjobs.launchers import Launcher
-from clusterjobs.sections.environment.fabrics import Fabric
+from clusterjobs.sections.fabrics import Fabric
 from clusterjobs.slurm.options import Directive
 from clusterjobs.text import Value, joined, show, variable
 from clusterjobs.yaml.document import Path

@@ -15,7 +15,7 @@ from clusterjobs.script import shell
 from clusterjobs.script.lines import command_text, option_lines, with_reason
 from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.context import Context, Rendering
-from clusterjobs.sections.environment.fabrics import fabric_of
+from clusterjobs.sections.fabrics import fabric_of
 from clusterjobs.sections.plan import AllReduce, Check, Placement, Preflight
 from clusterjobs.slurm.options import Directive
 from clusterjobs.text import Value, changed, expanding, is_rooted, joined, show, variable

@@ -33,7 +33,7 @@ from clusterjobs.yaml import document as yaml_document
 class Inputs(NamedTuple):
     """The texts that a render was made from, by kind: (file name, text). No name has a folder,
     except those of the site's templates. `content`: the hash of what the ranks compute. `origin`:
-    what a job that resumes the checkpoints has to share: see runs/spec_files.py."""
+    what a job that resumes the checkpoints has to share: see runs/content.py."""
 
     spec: tuple[str, str]
     cluster: tuple[str, str]

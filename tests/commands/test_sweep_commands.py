@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from clusterjobs.runs import run as runs
+from clusterjobs.runs import warnings
 
 Run = Callable[..., Any]
 SPEC = {
@@ -174,13 +174,13 @@ def test_files_are_looked_up_once_for_all_points(
     clusterjobs: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = []
-    missing_inputs = runs.missing_inputs
+    missing_inputs = warnings.missing_inputs
 
-    def counted(plan: Any) -> Any:
-        calls.append(plan)
-        return missing_inputs(plan)
+    def counted(*inputs: Any) -> Any:
+        calls.append(inputs)
+        return missing_inputs(*inputs)
 
-    monkeypatch.setattr(runs, "missing_inputs", counted)
+    monkeypatch.setattr(warnings, "missing_inputs", counted)
     write(sweep={"grid": {"env.LR": list(range(50))}})
     assert clusterjobs("render", "exp.yaml").code == 0
     assert len(calls) == 1

@@ -10,7 +10,7 @@ import pytest
 from clusterjobs.clusters.described.read import read_description
 from clusterjobs.clusters.described.source import cluster_facts
 from clusterjobs.frameworks import option_models
-from clusterjobs.sections.environment.fabrics import FABRICS, fabric_variables, ucx_devices
+from clusterjobs.sections.fabrics import FABRICS, fabric_variables, ucx_devices
 from clusterjobs.sections.order import resolve
 from clusterjobs.sections.plan import Plan
 from clusterjobs.spec.load import load_spec

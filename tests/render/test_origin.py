@@ -78,7 +78,7 @@ def test_a_folder_without_checkpoints_is_anybodys(
 
 
 def test_options_of_a_command_are_settings() -> None:
-    from clusterjobs.runs.spec_files import _leaves
+    from clusterjobs.runs.content import _leaves
 
     command = ["python", "train.py", "--lr", "1e-3", "--max-steps=5", "-1", "opt.lr=2", "--fast"]
     assert dict(_leaves("command", command)) == {

@@ -10,7 +10,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from clusterjobs.frameworks import option_models
-from clusterjobs.runs.spec_files import content_hash
+from clusterjobs.runs.content import content_hash
 from clusterjobs.slurm.options import known_options
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.key_names import owners_of_options

@@ -19,8 +19,10 @@ BASE = "name: a\ncluster: small\nframework: command\ncommand: [./run]\n"
 
 
 def of_lines(key: str, line: str) -> Callable[[int], str]:
+    """The names of each text are its own: what is known of a name is kept."""
     return lambda count: (
-        f"{BASE}{key}:\n" + "".join(f"  {line}\n".replace("%", str(i)) for i in range(count))
+        f"{BASE}{key}:\n"
+        + "".join(f"  {line}\n".replace("%", f"{count}x{i}") for i in range(count))
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from clusterjobs.errors import InputError
 from clusterjobs.runs.jobs import choose as point_patterns
-from clusterjobs.runs.jobs.choose import one_point, points_matching
+from clusterjobs.runs.jobs.patterns import one_point, points_matching
 
 _NAMES = (
     "0000-lr=1e-3,micro=4-0badcafe",

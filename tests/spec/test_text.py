@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterjobs.runs.spec_files import SpecFiles, content_hash
+from clusterjobs.runs.content import content_hash
+from clusterjobs.runs.spec_files import SpecFiles
 from clusterjobs.script import shell
 from clusterjobs.text import (
     DerivedValue,

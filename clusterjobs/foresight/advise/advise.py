@@ -41,8 +41,9 @@ from clusterjobs.foresight.formulas.step import step_seconds
 from clusterjobs.foresight.formulas.training_time import Cost, cost_of
 from clusterjobs.models.records import Layout, Range
 from clusterjobs.plugins import Unknown
+from clusterjobs.runs.content import OwnConfigs
 from clusterjobs.runs.load import read_spec
-from clusterjobs.runs.spec_files import OwnConfigs, SpecFiles
+from clusterjobs.runs.spec_files import SpecFiles
 from clusterjobs.runs.training import Training, training_of
 from clusterjobs.sections.order import resolve
 from clusterjobs.sites.folders import read_sites, site_files

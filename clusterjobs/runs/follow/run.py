@@ -16,8 +16,8 @@ from clusterjobs.plugins import on_this_machine
 from clusterjobs.runs.follow import one_job as polled_queue
 from clusterjobs.runs.follow.interrupts import asks_before_it_stops, postponed_interrupts
 from clusterjobs.runs.follow.one_job import FollowedJob, JobEnd, LogPrinter, PolledQueue, job_end
-from clusterjobs.runs.jobs.choose import points_matching
-from clusterjobs.runs.jobs.find import logs_folder
+from clusterjobs.runs.jobs.logs_folder import logs_folder, sweep_folder
+from clusterjobs.runs.jobs.patterns import points_matching
 from clusterjobs.runs.jobs.states import (
     CANCELLED,
     COMPLETED,
@@ -32,7 +32,6 @@ from clusterjobs.runs.jobs.states import (
 from clusterjobs.runs.jobs.unstarted import output_in_slurm
 from clusterjobs.runs.run import Run
 from clusterjobs.runs.status.job import no_record_note
-from clusterjobs.runs.submit.lock import sweep_folder
 from clusterjobs.runs.submit.needs import Needs, needs_of
 from clusterjobs.runs.submit.one_spec import submit_run
 from clusterjobs.runs.submit.points import SubmitOptions

@@ -11,6 +11,7 @@ from clusterjobs.errors import InputError, one_problem
 from clusterjobs.plugins import local_cluster, on_this_machine
 from clusterjobs.runs.jobs.folders import JobFolder, Submission, job_folders, read_submissions
 from clusterjobs.runs.jobs.identity import is_of_folder, token_of, with_ids
+from clusterjobs.runs.jobs.logs_folder import logs_folder
 from clusterjobs.runs.jobs.records import OF_SLURM
 from clusterjobs.runs.jobs.unstarted import (
     DEFAULT_OUTPUT,
@@ -22,7 +23,6 @@ from clusterjobs.runs.jobs.unstarted import (
 from clusterjobs.runs.spec_files import SpecFiles
 from clusterjobs.slurm.queue import Queued, by_id
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.text import Reference, ShellVariable, Value, expanding, replaced, show
 
 
 class SpecJobs(NamedTuple):
@@ -173,21 +173,3 @@ def submissions_of(file: str, name: str, logs: pathlib.Path) -> tuple[Submission
 def _numbers(job_id: str) -> tuple[int, ...]:
     """For sorting: `123`, `123_4`."""
     return tuple(map(int, job_id.split("_")))
-
-
-def logs_folder(path: Value) -> pathlib.Path:
-    """The folder of `logs` on this machine. Raises InputError if a variable in it is unset."""
-    written = show(path)
-
-    def value_of(one: Reference) -> Value:
-        if found := os.environ.get(one.name):
-            return found
-        default = one.default if isinstance(one, ShellVariable) else None
-        if default is None:
-            raise one_problem(
-                f"logs is {written}, and {one.name} is not set here",
-                hint=f"{one.name}=... clusterjobs ...",
-            )
-        return replaced(default, value_of)
-
-    return on_this_machine(show(replaced(expanding(written), value_of)))

@@ -23,6 +23,7 @@ from clusterjobs.runs.jobs.folders import (
     start_time,
 )
 from clusterjobs.runs.jobs.identity import is_of_folder, is_of_submission, tasks_by_token, with_ids
+from clusterjobs.runs.jobs.logs_folder import sweep_folder
 from clusterjobs.runs.jobs.records import (
     NO_RECORD,
     OF_SLURM,
@@ -32,7 +33,6 @@ from clusterjobs.runs.jobs.records import (
 )
 from clusterjobs.runs.jobs.unstarted import why_never_started
 from clusterjobs.runs.spec_files import SpecFiles
-from clusterjobs.runs.submit.lock import sweep_folder
 from clusterjobs.slurm.queue import WAITING, Queued, by_id
 from clusterjobs.spec.load import LoadedSpec
 

@@ -1,4 +1,4 @@
-"""Finds the last step and the last metric in a job's log."""
+"""Reads the end of a job's log: the last step, the first traceback, the script's last message."""
 
 from __future__ import annotations
 

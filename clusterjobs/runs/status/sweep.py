@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from clusterjobs.runs.content import OwnConfigs
 from clusterjobs.runs.jobs.folders import (
     Submission,
     digest_of,
@@ -23,12 +24,11 @@ from clusterjobs.runs.jobs.folders import (
     read_plan,
     read_submissions,
 )
+from clusterjobs.runs.jobs.logs_folder import sweep_folder, sweep_name
 from clusterjobs.runs.jobs.records import read_folder
 from clusterjobs.runs.jobs.states import MISSING, PENDING, RUNNING, STATES, PointState, sweep_states
-from clusterjobs.runs.spec_files import OwnConfigs
 from clusterjobs.runs.status.job import Queue, log_patterns
 from clusterjobs.runs.status.log_end import last_logged_step, last_match, last_message, read_log_end
-from clusterjobs.runs.submit.lock import sweep_folder, sweep_name
 from clusterjobs.slurm.jobs import in_words
 from clusterjobs.slurm.queue import by_id
 from clusterjobs.spec.load import LoadedSpec

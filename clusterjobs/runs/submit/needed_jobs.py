@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from clusterjobs.errors import InputError, one_problem
-from clusterjobs.runs.jobs.find import logs_folder, submissions_of
+from clusterjobs.runs.content import OwnConfigs
+from clusterjobs.runs.jobs.find import submissions_of
 from clusterjobs.runs.jobs.folders import (
     JobFolder,
     NeededJob,
@@ -18,6 +19,7 @@ from clusterjobs.runs.jobs.folders import (
     job_folders,
     read_submissions,
 )
+from clusterjobs.runs.jobs.logs_folder import logs_folder, sweep_folder
 from clusterjobs.runs.jobs.records import read_folder
 from clusterjobs.runs.jobs.states import (
     CANCELLED,
@@ -32,8 +34,6 @@ from clusterjobs.runs.jobs.states import (
     plain_state,
     sweep_states,
 )
-from clusterjobs.runs.spec_files import OwnConfigs
-from clusterjobs.runs.submit.lock import sweep_folder
 from clusterjobs.slurm.queue import Queued, known_jobs
 from clusterjobs.spec.keys.needs import On
 from clusterjobs.spec.need_graph import NeedingSpec, SpecNeed

@@ -11,20 +11,24 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from clusterjobs.console import TERMINAL, Messages
 from clusterjobs.errors import InputError, one_problem
+from clusterjobs.runs.jobs.logs_folder import make_logs_folder
 from clusterjobs.runs.run import Run
-from clusterjobs.runs.submit.lock import make_logs_folder, submit_lock
+from clusterjobs.runs.submit.lock import submit_lock
 from clusterjobs.runs.submit.needed_jobs import WaitsFor
+from clusterjobs.runs.submit.plain import submit_plain, unanswered_request
 from clusterjobs.runs.submit.points import (
     Chosen,
     RunJob,
     RunSubmission,
     SubmitOptions,
     chosen_now,
-    submit_plain,
     submit_sweep,
-    unanswered_request,
 )
-from clusterjobs.runs.submit.sbatch import Submitted, fitted_to_slurm, record_submission
+from clusterjobs.runs.submit.sbatch import (
+    Submitted,
+    fitted_to_slurm,
+    record_submission,
+)
 from clusterjobs.runs.write import write_outputs
 
 if TYPE_CHECKING:

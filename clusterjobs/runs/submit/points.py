@@ -5,207 +5,32 @@ from __future__ import annotations
 import os
 import pathlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import BinaryIO, NamedTuple
 
-from clusterjobs.console import Say, printable
+from clusterjobs.console import printable
 from clusterjobs.errors import InputError, Problem, counted, one_problem
-from clusterjobs.runs.jobs.choose import points_matching
-from clusterjobs.runs.jobs.find import submissions_of
 from clusterjobs.runs.jobs.folders import (
     Submission,
     digest_of,
     former_points,
-    job_folders,
     read_submissions,
-    start_time,
 )
-from clusterjobs.runs.jobs.identity import token_of, with_ids
+from clusterjobs.runs.jobs.identity import token_of
+from clusterjobs.runs.jobs.logs_folder import make_point_folders, make_sweep_folder, sweep_folder
+from clusterjobs.runs.jobs.patterns import points_matching
 from clusterjobs.runs.jobs.states import PointState, Wanted, points_to_submit, sweep_states
 from clusterjobs.runs.run import PointTask, Run, RunScript
-from clusterjobs.runs.submit.lock import (
-    make_point_folders,
-    make_sweep_folder,
-    submit_lock,
-    sweep_folder,
-    user_name,
-)
+from clusterjobs.runs.submit.lock import submit_lock, user_name
 from clusterjobs.runs.submit.needed_jobs import WaitsFor
 from clusterjobs.runs.submit.sbatch import (
     Limits,
-    Submitted,
     new_intent,
     settled_jobs,
     slurm_limits,
     submit_recorded,
 )
 from clusterjobs.slurm.queue import Queued, as_ranges, by_id
-
-# ------------------------------------------------------------------ checks
-# Refuses to submit a sweep if points might start twice, or if Slurm would refuse it.
-
-
-MOST_WITHOUT_YES = 1_000  # points
-_OURS = ("--array", "--clusters", "--parsable", "--wrap", "--test-only")
-
-
-class Seen(NamedTuple):
-    """What was submitted earlier, then the jobs in the queue, and the limits of Slurm.
-
-    `ended`: the jobs that Slurm still knows after their end.
-
-    The queue is read after the submissions: a job of which a record speaks has reached it.
-    """
-
-    submissions: Sequence[Submission]
-    queued: Mapping[str, Queued] | None
-    limits: Limits = Limits()
-    ended: Mapping[str, Queued] = MappingProxyType({})
-
-
-def look(folder: pathlib.Path) -> Seen:
-    """Look at the sweep's folder, and then at Slurm."""
-    submissions = read_submissions(folder)
-    known = settled_jobs(one for one in submissions if one.job_id is None)
-    if known is None:
-        return Seen(submissions, None)
-    queued = by_id(job for job in known if not job.has_ended)
-    ended = by_id(job for job in known if job.has_ended)
-    return Seen(submissions, queued, slurm_limits(), ended)
-
-
-def check_sbatch_options(options: Sequence[str]) -> None:
-    """Raise InputError for options of sbatch that `submit` sets itself, or cannot follow."""
-    problems = [
-        Problem(
-            f"{option} cannot be given for a sweep",
-            hint="select points with --points, or pass the rendered scripts to sbatch yourself",
-        )
-        for option in options
-        if _is_ours(option.partition("=")[0]) or option[:2] in ("-a", "-M")
-    ]
-    if clusters := os.environ.get("SBATCH_CLUSTERS"):
-        problems.append(
-            Problem(
-                f"SBATCH_CLUSTERS is {clusters}: squeue would not find the jobs of a sweep there",
-                hint="unset SBATCH_CLUSTERS, and submit on that cluster",
-            )
-        )
-    if problems:
-        raise InputError(problems)
-
-
-def _is_ours(option: str) -> bool:
-    """Also if it is shortened: sbatch takes `--arr=0-3`."""
-    return option.startswith("--") and any(one.startswith(option) for one in _OURS)
-
-
-def check_submission(
-    name: str,
-    states: Mapping[str, PointState],
-    chosen: Collection[str],
-    tasks: int,
-    seen: Seen,
-    confirmed: bool,
-) -> None:
-    """Raise InputError if the chosen points cannot be submitted.
-
-    `name` of the jobs, and the number of their `tasks`. `confirmed`: the user says that it is
-    right.
-    """
-    if not chosen:
-        return
-    most, queued = seen.limits.max_jobs, len(seen.queued or ())
-    if most and queued + tasks > most:
-        raise one_problem(
-            f"{counted(tasks, 'task')} are too many: Slurm takes {most:,} jobs at a time "
-            f"(MaxJobCount), and has {queued:,}",
-            hint=f"submit a part of them (--points 0-{max(0, most - queued - 1)}), "
-            "and the rest when these have ended",
-        )
-    if not confirmed:
-        problems = [*_too_many(chosen), *_by_hand(name, states, seen), *_hidden(chosen, seen)]
-        if problems:
-            raise InputError(problems)
-
-
-def _too_many(chosen: Collection[str]) -> Iterator[Problem]:
-    if len(chosen) > MOST_WITHOUT_YES:
-        yield Problem(
-            f"{len(chosen):,} points would be submitted", hint="add --yes to submit more than 1,000"
-        )
-
-
-def _by_hand(name: str, states: Mapping[str, PointState], seen: Seen) -> Iterator[Problem]:
-    """Jobs of this name in the queue that `submit` has not submitted: their points are unknown."""
-    running = {one.job_id for one in states.values() if one.in_queue}
-    arrays = {
-        job.array_id or job.job_id
-        for job_id, job in (seen.queued or {}).items()
-        if job.name == name and job.user_id == os.getuid()
-        if not token_of(job) and job_id not in running
-    }
-    for array in sorted(arrays, key=int):
-        yield Problem(
-            f"job {array} in the queue has the same name, but was submitted with plain sbatch: "
-            "its points are unknown",
-            hint=f"wait for it, cancel it (clusterjobs cancel {array}), "
-            "or add --yes if it runs no points of this sweep",
-        )
-
-
-def _hidden(chosen: Collection[str], seen: Seen) -> Iterator[Problem]:
-    """Points that other users have submitted, if Slurm hides their jobs."""
-    if not seen.limits.hides_jobs:
-        return
-    digests = {digest_of(name) for name in chosen}
-    last = {digest_of(name): one.user for one in seen.submissions for name in one.points.values()}
-    for user in sorted({last[one] for one in digests & {*last}} - {user_name()}):
-        count = sum(last.get(one) == user for one in digests)
-        yield Problem(
-            f"{user} has submitted {counted(count, 'point')} of these, and this Slurm hides the "
-            "jobs of other users (PrivateData)",
-            hint=f"let {user} submit; or add --yes if none of them is in the queue",
-        )
-
-
-# ------------------------------------------------------------------ former
-# Points in the queue that the spec no longer has: `submit` names them, and leaves them alone.
-
-
-_MOST = 8  # points in a message
-
-
-def former_in_queue(
-    folder: pathlib.Path, states: Mapping[str, PointState], seen: Seen
-) -> dict[str, str]:
-    """Their names, each with its job as scancel takes it.
-
-    `states`: of the spec's points. A packed job that also runs one of them is left out.
-    """
-    names = dict.fromkeys(former_points(seen.submissions, states), "")
-    queued = seen.queued or {}
-    if not names or not queued:
-        return {}
-    found = sweep_states(folder, names, seen.submissions, queued)
-    shared = {one.job_id for one in states.values() if one.in_queue}
-    return {
-        name: queued[one.job_id].shown_id
-        for name, one in found.items()
-        if one.in_queue and one.job_id not in shared
-    }
-
-
-def former_note(former: Mapping[str, str]) -> str:
-    """What they are, and how to cancel them."""
-    jobs = list(dict.fromkeys(former.values()))
-    names = map(printable, list(former)[:_MOST])  # from a file that others may write
-    are = "is" if len(former) == 1 else "are"
-    more = f" and {len(former) - _MOST:,} more" if len(former) > _MOST else ""
-    what = f"{counted(len(former), 'point')} in the queue {are} no longer in the spec"
-    listed = " ".join(jobs) if len(jobs) <= _MOST else f"{jobs[0]} ..."
-    return f"{what}: {', '.join(names)}{more}\n   to cancel: clusterjobs cancel {listed}"
 
 
 class SubmitOptions(NamedTuple):
@@ -392,49 +217,167 @@ class _Call:
         return RunJob(job.job_id, job.cluster, self.script.file, self.array, self.points, job.notes)
 
 
-# ------------------------------------------------------------------ without a sweep
-# A spec without a sweep is recorded beside its jobs, too: a run with one point. Each `submit` of it
-# is a job of its own, except one that repeats a `submit` that got no answer.
+# ------------------------------------------------------------------ checks
+# Refuses to submit a sweep if points might start twice, or if Slurm would refuse it.
 
 
-def unanswered_request(run: Run, logs: pathlib.Path) -> Submission | None:
-    """The same job, if an earlier `submit` has passed it to sbatch and got no answer, and Slurm has
-    taken it; with its id."""
-    (point,) = run.points
-    name, file = point.point.name, run.inputs.spec[0]
-    own = [one for one in submissions_of(file, name, logs) if one.user == user_name()]
-    waiting = [one for one in own if one.job_id is None and one.content == {name: point.content}]
-    if not waiting:
-        return None
-    found = [
-        one for one in with_ids(waiting, settled_jobs(waiting) or ()) if one.job_id is not None
+MOST_WITHOUT_YES = 1_000  # points
+_OURS = ("--array", "--clusters", "--parsable", "--wrap", "--test-only")
+
+
+class Seen(NamedTuple):
+    """What was submitted earlier, then the jobs in the queue, and the limits of Slurm.
+
+    `ended`: the jobs that Slurm still knows after their end.
+
+    The queue is read after the submissions: a job of which a record speaks has reached it.
+    """
+
+    submissions: Sequence[Submission]
+    queued: Mapping[str, Queued] | None
+    limits: Limits = Limits()
+    ended: Mapping[str, Queued] = MappingProxyType({})
+
+
+def look(folder: pathlib.Path) -> Seen:
+    """Look at the sweep's folder, and then at Slurm."""
+    submissions = read_submissions(folder)
+    known = settled_jobs(one for one in submissions if one.job_id is None)
+    if known is None:
+        return Seen(submissions, None)
+    queued = by_id(job for job in known if not job.has_ended)
+    ended = by_id(job for job in known if job.has_ended)
+    return Seen(submissions, queued, slurm_limits(), ended)
+
+
+def check_sbatch_options(options: Sequence[str]) -> None:
+    """Raise InputError for options of sbatch that `submit` sets itself, or cannot follow."""
+    problems = [
+        Problem(
+            f"{option} cannot be given for a sweep",
+            hint="select points with --points, or pass the rendered scripts to sbatch yourself",
+        )
+        for option in options
+        if _is_ours(option.partition("=")[0]) or option[:2] in ("-a", "-M")
     ]
-    if found:
-        return found[-1]
-    recorded = {str(one.job_id) for one in own}
-    for job in job_folders(logs):  # it may have ended long ago
-        is_same = job.is_of(name, file) and job.plan.get("content") == point.content
-        if is_same and job.job_id not in recorded and start_time(job.path) >= waiting[0].time:
-            return replace(waiting[0], job_id=int(job.job_id))
-    return None
+    if clusters := os.environ.get("SBATCH_CLUSTERS"):
+        problems.append(
+            Problem(
+                f"SBATCH_CLUSTERS is {clusters}: squeue would not find the jobs of a sweep there",
+                hint="unset SBATCH_CLUSTERS, and submit on that cluster",
+            )
+        )
+    if problems:
+        raise InputError(problems)
 
 
-def submit_plain(
-    run: Run,
-    script: str,
-    waits: WaitsFor,
-    record: BinaryIO | None,
-    say: Say,
-    sbatch: Sequence[str] = (),
-) -> Submitted:
-    """Submit it with a record, if there is one. Raises InputError."""
-    (point,) = run.points
-    name = point.point.name
-    intent = new_intent(
-        run.inputs.spec[0],
-        array=False,
-        points={"": name},
-        content={name: point.content},
-        needs=waits.needs,
-    )
-    return submit_recorded(script, run.plan, (*sbatch, *waits.options()), intent, record, say)
+def _is_ours(option: str) -> bool:
+    """Also if it is shortened: sbatch takes `--arr=0-3`."""
+    return option.startswith("--") and any(one.startswith(option) for one in _OURS)
+
+
+def check_submission(
+    name: str,
+    states: Mapping[str, PointState],
+    chosen: Collection[str],
+    tasks: int,
+    seen: Seen,
+    confirmed: bool,
+) -> None:
+    """Raise InputError if the chosen points cannot be submitted.
+
+    `name` of the jobs, and the number of their `tasks`. `confirmed`: the user says that it is
+    right.
+    """
+    if not chosen:
+        return
+    most, queued = seen.limits.max_jobs, len(seen.queued or ())
+    if most and queued + tasks > most:
+        raise one_problem(
+            f"{counted(tasks, 'task')} are too many: Slurm takes {most:,} jobs at a time "
+            f"(MaxJobCount), and has {queued:,}",
+            hint=f"submit a part of them (--points 0-{max(0, most - queued - 1)}), "
+            "and the rest when these have ended",
+        )
+    if not confirmed:
+        problems = [*_too_many(chosen), *_by_hand(name, states, seen), *_hidden(chosen, seen)]
+        if problems:
+            raise InputError(problems)
+
+
+def _too_many(chosen: Collection[str]) -> Iterator[Problem]:
+    if len(chosen) > MOST_WITHOUT_YES:
+        yield Problem(
+            f"{len(chosen):,} points would be submitted", hint="add --yes to submit more than 1,000"
+        )
+
+
+def _by_hand(name: str, states: Mapping[str, PointState], seen: Seen) -> Iterator[Problem]:
+    """Jobs of this name in the queue that `submit` has not submitted: their points are unknown."""
+    running = {one.job_id for one in states.values() if one.in_queue}
+    arrays = {
+        job.array_id or job.job_id
+        for job_id, job in (seen.queued or {}).items()
+        if job.name == name and job.user_id == os.getuid()
+        if not token_of(job) and job_id not in running
+    }
+    for array in sorted(arrays, key=int):
+        yield Problem(
+            f"job {array} in the queue has the same name, but was submitted with plain sbatch: "
+            "its points are unknown",
+            hint=f"wait for it, cancel it (clusterjobs cancel {array}), "
+            "or add --yes if it runs no points of this sweep",
+        )
+
+
+def _hidden(chosen: Collection[str], seen: Seen) -> Iterator[Problem]:
+    """Points that other users have submitted, if Slurm hides their jobs."""
+    if not seen.limits.hides_jobs:
+        return
+    digests = {digest_of(name) for name in chosen}
+    last = {digest_of(name): one.user for one in seen.submissions for name in one.points.values()}
+    for user in sorted({last[one] for one in digests & {*last}} - {user_name()}):
+        count = sum(last.get(one) == user for one in digests)
+        yield Problem(
+            f"{user} has submitted {counted(count, 'point')} of these, and this Slurm hides the "
+            "jobs of other users (PrivateData)",
+            hint=f"let {user} submit; or add --yes if none of them is in the queue",
+        )
+
+
+# ------------------------------------------------------------------ former
+# Points in the queue that the spec no longer has: `submit` names them, and leaves them alone.
+
+
+_MOST = 8  # points in a message
+
+
+def former_in_queue(
+    folder: pathlib.Path, states: Mapping[str, PointState], seen: Seen
+) -> dict[str, str]:
+    """Their names, each with its job as scancel takes it.
+
+    `states`: of the spec's points. A packed job that also runs one of them is left out.
+    """
+    names = dict.fromkeys(former_points(seen.submissions, states), "")
+    queued = seen.queued or {}
+    if not names or not queued:
+        return {}
+    found = sweep_states(folder, names, seen.submissions, queued)
+    shared = {one.job_id for one in states.values() if one.in_queue}
+    return {
+        name: queued[one.job_id].shown_id
+        for name, one in found.items()
+        if one.in_queue and one.job_id not in shared
+    }
+
+
+def former_note(former: Mapping[str, str]) -> str:
+    """What they are, and how to cancel them."""
+    jobs = list(dict.fromkeys(former.values()))
+    names = map(printable, list(former)[:_MOST])  # from a file that others may write
+    are = "is" if len(former) == 1 else "are"
+    more = f" and {len(former) - _MOST:,} more" if len(former) > _MOST else ""
+    what = f"{counted(len(former), 'point')} in the queue {are} no longer in the spec"
+    listed = " ".join(jobs) if len(jobs) <= _MOST else f"{jobs[0]} ..."
+    return f"{what}: {', '.join(names)}{more}\n   to cancel: clusterjobs cancel {listed}"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from clusterjobs.sections.context import Context
-from clusterjobs.sections.environment.fabrics import fabric_of
+from clusterjobs.sections.fabrics import fabric_of
 from clusterjobs.sections.placement.gpu_requests import requests_gpus
 from clusterjobs.slurm.options import Directive
 from clusterjobs.spec.experiment import Experiment

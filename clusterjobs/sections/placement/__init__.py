@@ -12,7 +12,7 @@ from clusterjobs.frameworks.base import Shape
 from clusterjobs.script import shell
 from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.context import Context, Rendering
-from clusterjobs.sections.environment.fabrics import fabric_of
+from clusterjobs.sections.fabrics import fabric_of
 from clusterjobs.sections.placement.gpu_requests import gpu_request, requests_gpus
 from clusterjobs.sections.placement.node_share import (
     plan_cpus_per_task,
