@@ -211,7 +211,7 @@ def test_rules_reach_slurm_no_looser_than_the_plan(admin: Admin) -> None:
         "rules:\n"
         "- {name: everyone, message: At most 8 nodes., limits: {nodes: 8}}\n"
         "- {name: nlp, message: m, when: {groups: [nlp]}, limits: {nodes: 16}}\n"
-        "- {name: paid, message: Say who pays., require: [sbatch.comment]}\n"
+        "- {name: paid, message: Say who pays., require: [sbatch.comment], until: 2999-01-31}\n"
     )
     refused = admin.runs("plan users/user0/exp1.yaml --group nlp --set nodes=12", code=1)
     assert "nodes: 12 is more than 8" in refused
@@ -220,8 +220,11 @@ def test_rules_reach_slurm_no_looser_than_the_plan(admin: Admin) -> None:
     assert "node=16" not in exported  # Slurm would take it in place of 8
     for text in ("MaxTRESPerJob=node=8", "no setting of Slurm is about --comment"):
         assert text in exported
+    assert "Right until 2999-01-31" in exported
+    assert "\nuser|ann|research||\n" in exported  # what clusterjobs-undo.sh gives back
     plugin = admin.runs("policy export --lua --cluster p4d-a100")
     assert "Say who pays." in plugin
+    assert "Right until 2999-01-31" in plugin
     assert "not enforced" not in plugin
 
 
@@ -249,7 +252,65 @@ def test_keys_that_were_renamed_are_changed_for_all_users(admin: Admin) -> None:
     spec = pathlib.Path("users/user4/exp0.yaml")
     spec.write_text(f"{spec.read_text()}logs_export: /archive  # ten years\n")
     assert "logs_export is now logs.export" in admin.runs(f"plan {spec}", code=1)
+    defaults = SITE / "defaults.yaml"
+    defaults.write_text("all: {logs_export: /archive}\n")
+    assert "logs_export is now logs.export" in admin.runs("plan users/user5/exp0.yaml", code=1)
+    defaults.unlink()
     admin.runs("migrate users --write")
     assert spec.read_text().endswith("logs: {export: /archive}  # ten years\n")
     admin.runs(f"plan {spec}")
     assert "30 specs, 0 with old names of keys" in admin.runs("migrate users")
+
+
+FOUND = """\
+Region: us-east-1
+Image: {Os: alinux2023}
+HeadNode:
+  InstanceType: m6i.xlarge
+  Networking: {SubnetId: SUBNET}
+  Ssh: {KeyName: lab}
+Scheduling:
+  Scheduler: slurm
+  SlurmQueues:
+    - Name: q
+      Networking: {SubnetIds: [subnet-0123456789abcdef0]}
+      ComputeResources: [{Name: c, InstanceType: TYPE, MaxCount: 4}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("subnet", "kind", "code", "said"),
+    [
+        ("!FindInMap [Zones, a, Subnet]", "c5.xlarge", 1, "FindInMap was not filled in"),
+        ("'{{resolve:ssm:/subnets/a}}'", "c5.xlarge", 0, "is replaced by CloudFormation"),
+        ("subnet-0123456789abcdef0\n${MORE}", "c5.xlarge", 1, "envsubst < found.yaml"),
+        ("subnet-0123456789abcdef0", "c5.xlrge", 1, "did you mean c5.xlarge?"),
+        ("subnet-0123456789abcdef0", "c5.xlrge", 1, "ParallelCluster's validators were not asked"),
+    ],
+)
+def test_configs_of_colleagues_are_read_as_they_are(
+    admin: Admin, subnet: str, kind: str, code: int, said: str
+) -> None:
+    text = FOUND.replace("SUBNET}", f"{subnet}}}" if "\n" not in subnet else f"{subnet}\n  }}")
+    pathlib.Path("found.yaml").write_text(text.replace("TYPE", kind))
+    assert said in admin.runs("validate found.yaml", code=code)
+
+
+def test_a_message_in_the_header_of_all_scripts(admin: Admin) -> None:
+    admin.runs("templates override header")
+    edit(SITE / "templates/blocks/header.sh.j2", "# {{ job.title }}\n", "# Ask: help@example.org\n")
+    admin.sees_impact("changed: 30 specs", "+# Ask: help@example.org")
+
+
+def test_a_cluster_that_is_described_by_its_slurm_conf(admin: Admin) -> None:
+    pathlib.Path("slurm.conf").write_text(
+        "ClusterName=condo\nNodeName=g[1-4] CPUs=32 RealMemory=512000\n"
+        "PartitionName=a Nodes=g[1-4] Default=YES AllowAccounts=chem MaxTime=1-0\n"
+        "PartitionName=b Nodes=g[1-4] Default=YES AllowQos=long DefaultTime=60\n"
+    )
+    described = admin.runs("clusters import --from-files slurm.conf")
+    (SITE / "clusters").mkdir(exist_ok=True)
+    (SITE / "clusters/condo.yaml").write_text(described)
+    line = "plan users/user0/exp0.yaml --set cluster=condo --set sbatch.account=bio"
+    assert "description of partition" not in admin.runs(f"{line} --set queue=b")  # takes all
+    assert "bio is not in the description of partition a" in admin.runs(f"{line} --set queue=a")
