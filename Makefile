@@ -44,7 +44,7 @@ lint: ## ruff, mypy, import-linter, shellcheck
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/shellcheck --shell=bash tools/*.sh clusterjobs/node/*/*.sh .ci/run
+	$(BIN)/shellcheck --shell=bash tools/*.sh clusterjobs/node/*/*.sh clusterjobs/admin/*.sh .ci/run
 
 fmt: ## format the code and fix what ruff can fix
 	@tools/setup.sh dev
