@@ -3,7 +3,8 @@
 Reads the arguments of Hugging Face's Trainer, of Lightning and of torchtitan.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
@@ -208,10 +209,15 @@ def trainer_option(fsdp: Fsdp) -> str:
 
 
 FUSED_LOGITS = 4.0  # bytes per logit, with Liger's or flash-attention's loss
+# Keys of DeepSpeed's config by which ranks share the work of a sample: that is not predicted.
+_DIVIDED = ("sequence_parallel_size", "tensor_parallel", "autotp_size")
 _RECOMPUTE = ("gradient_checkpointing", "activation_checkpointing")
 _SEQUENCE = (
     *("max_length", "max_seq_length", "block_size", "model_max_length", "cutoff_len"),
     *("seq_length", "sequence_length", "seq_len", "max_seq_len"),
+)
+_OPTIMIZER = re.compile(
+    r"|(?!.*(?:galore|apollo|lomo|4bit)).*(?:adam|adafactor|sgd|lion|muon|lamb).*"
 )
 _OPTIMIZERS = {"adafactor": "adafactor", "sgd": "sgd", "lion": "lion", "muon": "muon"}
 
@@ -229,6 +235,8 @@ def foreseen(
     """
     layout: dict[str, Any] = {"engine": engine, **of_arguments(spec)}
     if config is not None:
+        if any(config.get(name, 1) != 1 for name in _DIVIDED):
+            return Foreseen(is_own_script=True)
         layout |= {"engine": "deepspeed", "zero": stage_of(zero, config)}
         layout["offload"] = offload_of(config)
     elif fsdp is not None:
@@ -292,7 +300,35 @@ def _sharding(flags: Flags) -> dict[str, Any]:
 
 
 def _is_on(flags: Flags, names: Sequence[str]) -> bool:
-    return any(flags.has(one) and flags.text(one).lower() not in ("false", "0") for one in names)
+    return any(flags.has(one) and flags.text(one).lower() not in _OFF for one in names)
+
+
+# Words of arguments whose effect on memory and speed is not read, unless a key of `model` says it.
+_FROZEN = re.compile(r"(?:.*_)?(?:q?lora|dora|peft|adapters?|freeze|frozen)(?:_.*)?")
+_BITS = ("bits", "quant_bits", "quantization", "quant_method", "quant_type")
+_PARALLEL = re.compile(r"(?!data)(?:.*_)?(?:parallel|[cstpe]p|ulysses|ring_attn)_(?:size|degree)")
+_NO_SHARDS = re.compile(r"hybrid|hsdp|grad_op|no_shard")
+_OFF = ("false", "0", "none", "no")
+
+
+def unread_arguments(spec: Experiment, layout: Mapping[str, Any]) -> Iterator[str]:
+    """Arguments of a script that change what it trains, or how, in a way that `layout` lacks."""
+    flags, model = Flags(spec), spec.model
+    for name in flags.names():
+        text = flags.text(name).lower()
+        is_frozen = _FROZEN.fullmatch(name) or _FROZEN.fullmatch(text)
+        is_trainable_known = "adapter_rank" in layout or (model and model.trainable)
+        is_bits = name in _BITS and flags.count(name) != 16
+        is_shards = name in _FSDP and (layout["engine"] != "fsdp" or _NO_SHARDS.search(text))
+        is_parallel = _PARALLEL.fullmatch(name) and (flags.count(name) or 1) > 1
+        if text not in _OFF and (
+            (is_frozen and not is_trainable_known)
+            or (is_bits and not (model and model.quantized))
+            or (is_shards and not (model and model.sharding))
+            or is_parallel
+            or (name in ("optim", "optimizer") and not _OPTIMIZER.fullmatch(text))
+        ):
+            yield name
 
 
 _ADAPTERS = ("use_peft", "use_lora", "lora", "use_qlora", "qlora", "use_peft_lora", "enable_lora")
@@ -308,12 +344,10 @@ def _adapter(flags: Flags) -> dict[str, Any]:
     if not _is_on(flags, _ADAPTERS) and kind not in ("lora", "qlora"):
         return {"adapter_rank": 0} if kind == "full" else {}
     rank = next(filter(None, map(flags.count, _RANKS)), USUAL_RANK)
-    bits = flags.count("quantization_bit")
-    if _is_on(flags, _IN_4_BITS) or kind == "qlora":
-        bits = 4
-    elif _is_on(flags, _IN_8_BITS):
-        bits = 8
-    return {"adapter_rank": rank, "weight_bits": bits if bits in (4, 8) else 16}
+    said = flags.count("quantization_bit")
+    is_in_4 = said == 4 or kind == "qlora" or _is_on(flags, _IN_4_BITS)
+    bits = 4 if is_in_4 else 8 if said == 8 or _is_on(flags, _IN_8_BITS) else 16
+    return {"adapter_rank": rank, "weight_bits": bits}
 
 
 def _sequence(spec: Experiment) -> dict[str, int]:
@@ -327,18 +361,15 @@ def of_arguments(spec: Experiment) -> dict[str, Any]:
     """What common arguments say: recomputation, attention, optimizer, fused loss."""
     flags = Flags(spec)
     found: dict[str, Any] = {}
-    if any(flags.has(name) and flags.text(name).lower() != "false" for name in _RECOMPUTE):
+    if _is_on(flags, _RECOMPUTE):
         found["recompute"] = "full"
     if flags.text("attn_implementation") == "eager":
         found["flash"] = False
-    if flags.has("use_liger_kernel") and flags.text("use_liger_kernel").lower() != "false":
+    if _is_on(flags, ("use_liger_kernel",)):
         found["logit_bytes"] = FUSED_LOGITS
     optimizer = (flags.text("optim") or flags.text("optimizer")).lower()
-    if "8bit" in optimizer:
-        found["optimizer"] = "adam8bit"
-    else:
-        known = (name for start, name in _OPTIMIZERS.items() if optimizer.startswith(start))
-        found["optimizer"] = next(known, "adam")
+    known = (name for start, name in _OPTIMIZERS.items() if optimizer.startswith(start))
+    found["optimizer"] = "adam8bit" if "8bit" in optimizer else next(known, "adam")
     return found | _adapter(flags)
 
 

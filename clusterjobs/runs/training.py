@@ -15,7 +15,7 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.frameworks.arguments import given_arguments
 from clusterjobs.frameworks.base import Foreseen, Framework
-from clusterjobs.frameworks.torch_foreseen import USUAL_RANK
+from clusterjobs.frameworks.torch_foreseen import USUAL_RANK, unread_arguments
 from clusterjobs.models.gpus import find_gpu
 from clusterjobs.models.records import Experts, Gpu, Layout, ModelShape, Network
 from clusterjobs.plugins import Unknown
@@ -113,6 +113,7 @@ def _argument(spec: Experiment, names: Sequence[str]) -> tuple[str, float] | Non
 
 UNKNOWN_MODEL = "the model is unknown"
 UNKNOWN_SHARDING = "how the script shards the model is unknown"
+UNREAD = "it is unknown what these arguments change"
 UNKNOWN_BATCH = "the batch size is unknown"
 NO_DIFFUSION = "nothing is predicted for models of kind diffusion"
 NO_SEQUENCE = "the sequence length is unknown"
@@ -144,9 +145,11 @@ def model_and_layout(
     is_sharding_known = found.layout["engine"] or (spec.model and spec.model.sharding)
     shape = _shape(spec.model, in_file, found, plan)
     layout = _layout(plan, spec, found, framework)
+    unread = ", ".join(unread_arguments(spec, found.layout)) if found.is_own_script else ""
     unknown = [
         *([shape] if isinstance(shape, str) else []),
         *([] if is_sharding_known else [UNKNOWN_SHARDING]),
+        *([f"{UNREAD}: {unread}"] if unread else []),
         *([layout] if isinstance(layout, str) else []),
     ]
     if isinstance(shape, str) or isinstance(layout, str) or unknown:
@@ -315,6 +318,7 @@ def _precision(spec: Experiment) -> str:
 HINTS = {
     UNKNOWN_MODEL: "add model: {layers, hidden, heads, sequence, vocab}",
     UNKNOWN_SHARDING: "add sharding to model: ddp, fsdp, zero1, zero2 or zero3",
+    UNREAD: "say it in model: trainable, rank, quantized or sharding",
     UNKNOWN_BATCH: "add batch: {micro: 4, global: 64}",
     NO_DIFFUSION: "a diffusion transformer is a model of kind: vision",
     NO_SEQUENCE: "add sequence to model, the tokens of one sample",

@@ -183,3 +183,57 @@ def test_these_gpus_have_numbers(
     found = foresight(clusterjobs, folder, text.replace("p5-h100", "./mine.yaml"))
     assert found["step_seconds"]["mid"] > 0
     assert found["doubts"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unread"),
+    [
+        ("lora_enable: true, bits: 4", "lora_enable, bits"),
+        ("tuner_type: lora, quant_bits: 4", "tuner_type, quant_bits"),
+        ("lora_target_modules: all-linear, lora_alpha: 32", "lora_target_modules, lora_alpha"),
+        ("finetuning_type: freeze", "finetuning_type"),
+        ("freeze_backbone: true", "freeze_backbone"),
+        ("optim: galore_adamw", "optim"),
+        ("ulysses_degree: 8, data_parallel_size: 2", "ulysses_degree"),
+        ("context_parallel_size: 1, bits: 16, freeze_backbone: false, lora: 0", ""),
+        ("optim: paged_adamw_8bit", ""),
+        ("use_peft: true, lora_alpha: 32", ""),
+    ],
+)
+def test_arguments_whose_effect_is_not_read_make_the_foresight_unknown(
+    clusterjobs: Callable[..., Any], folder: pathlib.Path, arguments: str, unread: str
+) -> None:
+    shown = block(
+        clusterjobs, folder, f"{TRAINER}model: {{{MODEL}}}\nargs: {{a: 1, {arguments}}}\n"
+    )
+    assert (f"unknown: it is unknown what these arguments change: {unread} (" in shown) == bool(
+        unread
+    )
+    assert ("GiB of 79 GiB" in shown) != bool(unread)
+
+
+@pytest.mark.parametrize("strategy", ["HYBRID_SHARD", "SHARD_GRAD_OP", "NO_SHARD"])
+def test_weights_that_are_not_sharded_over_all_ranks_are_unknown(
+    clusterjobs: Callable[..., Any], folder: pathlib.Path, strategy: str
+) -> None:
+    text = f"{SCRIPT}model: {{{MODEL}}}\nargs: {{sharding_strategy: {strategy}}}\n"
+    assert "these arguments change: sharding_strategy (" in block(clusterjobs, folder, text)
+    said = text.replace("glu: true", "glu: true, sharding: fsdp")
+    assert foresight(clusterjobs, folder, said)["memory_gib"]["mid"] > 0
+
+
+def test_what_a_key_of_the_model_says_need_not_be_read(
+    clusterjobs: Callable[..., Any], folder: pathlib.Path
+) -> None:
+    model = f"model: {{{MODEL}, trainable: lora, quantized: 4}}\n"
+    with_arguments = f"{TRAINER}{model}args: {{lora_enable: true, bits: 4}}\n"
+    found = foresight(clusterjobs, folder, with_arguments)
+    assert found["memory_gib"] == foresight(clusterjobs, folder, TRAINER + model)["memory_gib"]
+
+
+def test_deepspeeds_sequence_parallelism_is_not_predicted(
+    clusterjobs: Callable[..., Any], folder: pathlib.Path
+) -> None:
+    text = f"{TRAINER}zero: {{stage: 3}}\nmodel: {{{MODEL}}}\n"
+    text += "ds_config: {sequence_parallel_size: 8}\n"
+    assert "unknown: nothing is predicted" in block(clusterjobs, folder, text)

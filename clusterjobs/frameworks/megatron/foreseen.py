@@ -5,7 +5,7 @@ Source of the flags and their defaults: arguments.py of both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from clusterjobs.frameworks.arguments import Argument, arguments_by_key
@@ -29,6 +29,9 @@ class Flags:
 
     def __init__(self, spec: Experiment) -> None:
         self._given: Mapping[str, Argument] = arguments_by_key(spec)
+
+    def names(self) -> Iterable[str]:
+        return self._given
 
     def has(self, name: str) -> bool:
         return name in self._given
