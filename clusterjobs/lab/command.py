@@ -382,7 +382,7 @@ def down(name: str, delete: bool) -> None:
     """
     this = existing(name)
     was_up = this.delete() if delete else this.down()
-    say(f"the lab {name} is stopped" if was_up else f"the lab {name} was not running")
+    say(f'the lab "{name}" is stopped' if was_up else f'the lab "{name}" was not running')
     if not delete:
         say(f"shared folders and logs are in {this.folder.path}")
 

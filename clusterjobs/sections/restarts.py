@@ -178,7 +178,7 @@ def _check_time_limit(context: Context, budget: int, asked_seconds: int) -> None
             ("restarts", "grace_seconds"),
             f"the ranks may be asked to save {asked_seconds} s before the end of a time_limit of "
             f"{limit} s",
-            "a longer time_limit, or less grace",
+            f"a time_limit of at least {asked_seconds // 60 + 1} (minutes), or less grace",
         )
 
 

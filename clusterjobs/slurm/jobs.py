@@ -20,7 +20,7 @@ _WORDS = {
     "JobHeldUser": "held by its user; to release it: scontrol release JOB",
     "JobHeldAdmin": "held by an administrator, or by Slurm after a failed start",
     "JobHoldMaxRequeue": "held: it was requeued too often",
-    "BeginTime": "its start time (--begin) is in the future",
+    "BeginTime": "its start time is in the future: --begin, or Slurm has requeued it",
     "JobArrayTaskLimit": "its array has reached its limit of running tasks",
     "PartitionTimeLimit": "its time limit is above that of the partition",
     "PartitionNodeLimit": "it requests more nodes than the partition allows",

@@ -74,7 +74,7 @@ def test_down_of_no_lab_is_an_error_and_creates_nothing(
 def test_down_of_a_dead_lab_works(clusterjobs: Callable[..., object], labs: pathlib.Path) -> None:
     done = clusterjobs("lab", "down", "--name", "dead")
     assert done.code == 0
-    assert "the lab dead was not running" in done.err
+    assert 'the lab "dead" was not running' in done.err
     assert not (labs / "dead" / "init").exists()
     assert clusterjobs("lab", "down", "--name", "dead", "--delete").code == 0
     assert not (labs / "dead").exists()
