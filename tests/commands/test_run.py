@@ -173,7 +173,8 @@ def test_a_job_is_followed_over_its_attempts(
     done = clusterjobs("run", "exp.yaml")
     assert (done.code, done.out) == (0, f"one\n{ended}two\n")
     assert done.err.splitlines()[-2:] == [
-        "job 100 is pending: its start time is in the future: --begin, or Slurm has requeued it (BeginTime)",
+        "job 100 is pending: its start time is in the future: --begin, or Slurm has requeued it "
+        "(BeginTime)",
         "job 100 completed, in attempt 2",
     ]
 
