@@ -50,5 +50,6 @@ TOUCHED
       split(key, one, "|")
       if (one[1] == "qos" && !(key in known)) print "sacctmgr -i delete qos where name=" one[2]
     }
+    print "mv \"$0\" \"$0.done\""
   }
 ' >"$undo" || { rm -f "$undo"; echo "sacctmgr shows no associations: nothing was changed" >&2; exit 1; }

@@ -362,8 +362,11 @@ def check_config(
     account = with_overrides(default_account(data, given_zones(given)), given)
     found = (*find_deprecations(data, release), *run_checks(data, account))
     validate = validate or (validate_offline if optional_deps.is_installed() else None)
-    if validate is None or account.region not in region_names():
+    if validate is None:
         return Report(found, validators_ran=False)
+    if account.region not in region_names():
+        note = _not_asked(f"they support no region {account.region}")
+        return Report((*found, note), validators_ran=False)
     return Report((*found, *validate(data, account)), validators_ran=True)
 
 

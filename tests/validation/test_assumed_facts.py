@@ -163,7 +163,8 @@ def test_the_network_of_lambda_functions_exists() -> None:
 
 def test_a_misspelt_region_is_named_also_with_zones_of_an_account() -> None:
     given = {"subnets": {NODES: {"zone": "us-east-1c"}}}
-    (problem,) = problems_of(lambda data, _: data.update(Region="us-esat-1"), given)
+    note, problem = problems_of(lambda data, _: data.update(Region="us-esat-1"), given)
+    assert "validators were not asked" in note.what
     assert problem.what == "ParallelCluster supports no region 'us-esat-1'"
     assert problem.hint == "did you mean us-east-1?"
 

@@ -113,7 +113,7 @@ def test_real_releases_from_the_package_index(
     assert (code, "ubuntu2204" in said) == ((1, True) if is_old else (0, False)), said
 
 
-@pytest.mark.parametrize("release", ["banana", "3.9", "4.0.0"])
+@pytest.mark.parametrize("release", ["banana", "3.99", "4.0.0"])
 def test_an_unknown_release_is_refused_with_the_list(
     release: str, config: pathlib.Path, tmp_path: pathlib.Path, capsys: Capture
 ) -> None:
@@ -128,6 +128,18 @@ def test_an_unknown_release_is_refused_with_the_list(
         said = "".join(capsys.readouterr())
         assert f"there is no ParallelCluster {release}" in said
         assert all(one in said for one in RELEASES[-10:])
+
+
+@pytest.mark.parametrize(("series", "last"), [("3.9", "3.9.3"), ("3.10", "3.10.1")])
+def test_a_series_on_the_command_line_is_its_last_release(
+    series: str, last: str, config: pathlib.Path, tmp_path: pathlib.Path, capsys: Capture
+) -> None:
+    assert run(["clusters", "upgrade", str(config), "--to", series]) == 0
+    said = "".join(capsys.readouterr())
+    assert f"ParallelCluster {series}: taking its last release, {last}\n" in said
+    site = tmp_path / "site.yaml"
+    site.write_text(f"parallelcluster: {series}\n")  # YAML reads 3.10 as 3.1
+    assert run(["validate", str(config), "--site", str(site)]) == 1
 
 
 @pytest.mark.parametrize(
