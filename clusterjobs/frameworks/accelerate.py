@@ -233,6 +233,10 @@ def own_launch_config(
     kept = {name: value for name, value in own.items() if name not in _OF_THE_JOB}
     if _OLD_PREFETCH in (fsdp := section_of(own, "fsdp_config")):  # each Accelerate reads its own
         kept["fsdp_config"] = {"fsdp_backward_prefetch": fsdp[_OLD_PREFETCH], **fsdp}
+    if str(fsdp.get("fsdp_version")) == "2" and fsdp.get("fsdp_forward_prefetch"):
+        what = "not read with FSDP2, which has no forward prefetching"
+        path = (key, "fsdp_config", "fsdp_forward_prefetch")
+        diagnostics.problem(path, what, "remove it, or fsdp_version: 1", warning=True)
     if not divides(own):
         return kept
     kept["distributed_type"] = distributed_type(own)

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from clusterjobs.diagnostics import Diagnostics, Provenance
 from clusterjobs.frameworks.arguments import (
+    Argument,
     arguments_by_key,
     arguments_of,
     check_parallel_arguments,
@@ -37,7 +38,7 @@ from clusterjobs.frameworks.torch_foreseen import of_lightning
 from clusterjobs.spec import field_types
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import Key, SpecModel, TopLevelKeys
-from clusterjobs.text import Value, joined, show
+from clusterjobs.text import Text, Value, joined, show
 from clusterjobs.yaml.document import Path
 
 # ------------------------------------------------------------------ checks
@@ -80,6 +81,16 @@ def _refuse_files(spec: Experiment, diagnostics: Diagnostics) -> None:
             diagnostics.problem(argument.path, what, "write lightning: {config: [FILE]}")
 
 
+def _given_as_variables(spec: Experiment) -> Mapping[str, Argument]:
+    """The Trainer's arguments that the spec's variables give, such as PL_TRAINER_MAX_STEPS."""
+    prefix = "PL_TRAINER_"
+    return {
+        f"trainer.{name.removeprefix(prefix).lower()}": Argument(name, name, (value,), "env")
+        for name, value in spec.env.items()
+        if name.startswith(prefix) and isinstance(value, (str, Text))
+    }
+
+
 _OFF = "it != false|False|0|0.0"
 # What the Trainer takes without a word. Source: Lightning 2.6.6, pytorch/trainer/.
 RULES: tuple[Rule[GivenArguments], ...] = (
@@ -92,6 +103,54 @@ RULES: tuple[Rule[GivenArguments], ...] = (
             _OFF,
             "{argument} is for debugging: it is no training",
             "remove it",
+        ),
+        warning=True,
+    ),
+    row(
+        "`trainer.barebones`",
+        "it has no checkpoints, no loggers and no progress",
+        "pytorch/trainer/trainer.py",
+        Case(
+            "trainer.barebones",
+            _OFF,
+            "it saves no checkpoint and logs nothing: it is for measuring Lightning's overhead",
+            "remove it",
+        ),
+        warning=True,
+    ),
+    row(
+        "`trainer.use_distributed_sampler: false` with several ranks",
+        "every rank trains on all the data, unless the script divides it",
+        "pytorch/trainer/connectors/data_connector.py",
+        Case(
+            "trainer.use_distributed_sampler",
+            "it == false|False, shape.world_size > 1",
+            "each of the {shape.world_size} ranks gets all the data, unless the script divides it",
+            "remove it, or divide the data in the script",
+        ),
+        warning=True,
+    ),
+    row(
+        "`trainer.gradient_clip_algorithm` without `trainer.gradient_clip_val`",
+        "no gradient is clipped",
+        "pytorch/core/module.py, clip_gradients",
+        Case(
+            "trainer.gradient_clip_algorithm",
+            "not trainer.gradient_clip_val",
+            "no gradient is clipped without gradient_clip_val",
+            "add gradient_clip_val, or remove it",
+        ),
+        warning=True,
+    ),
+    row(
+        "`trainer.log_every_n_steps` longer than the training",
+        "no metric of a step is logged",
+        "pytorch/trainer/connectors/logger_connector/logger_connector.py",
+        Case(
+            "trainer.log_every_n_steps",
+            "it > trainer.max_steps, trainer.max_steps > 0",
+            "every {it:g} steps, and the training has fewer: no metric of a step is logged",
+            "a smaller number",
         ),
         warning=True,
     ),
@@ -252,9 +311,10 @@ class Lightning(Framework):
         if settings.cli:
             keys = {name: key for name, _, key in derived}
             check_cli_arguments(spec, keys, diagnostics)
-            check_rules(RULES, GivenArguments(task, arguments_by_key(spec)), diagnostics)
         else:
             check_sizes(spec, {name: show(value) for name, value, _ in derived}, diagnostics)
+        given = arguments_by_key(spec) if settings.cli else _given_as_variables(spec)
+        check_rules(RULES, GivenArguments(task, given), diagnostics)
         origins = {_variable(name): diagnostics.describe_key(path) for name, _, path in derived}
         refuse_variables(spec, origins, diagnostics)
         check_requeue(spec, diagnostics)

@@ -213,6 +213,30 @@ RULES: tuple[Rule[GivenArguments], ...] = (
         warning=True,
     ),
     row(
+        "`comm.mode: fake_backend` or `local_tensor`",
+        "it is a dry run: no rank exchanges anything",
+        "config/configs.py, CommConfig",
+        Case(
+            "comm.mode",
+            "it == fake_backend|local_tensor",
+            "{it} is for dry runs: no gradient is exchanged",
+            "remove it",
+        ),
+        warning=True,
+    ),
+    row(
+        "`metrics.log_freq` longer than the training",
+        "it logs the first step alone",
+        "components/metrics.py, should_log",
+        Case(
+            "metrics.log_freq",
+            "it > training.steps, training.steps > 0",
+            "a line every {it:g} steps, and the training has fewer: it logs the first step alone",
+            "a smaller log_freq",
+        ),
+        warning=True,
+    ),
+    row(
         "`training.steps: 1`",
         "it ends after one step",
         "trainer.py, train",

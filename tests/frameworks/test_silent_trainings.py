@@ -25,6 +25,7 @@ BASES: dict[str, dict[str, Any]] = {
         "args": {"max-update": 1000, "lr": "1e-4", "optimizer": "adam"},
     },
     "torchrun": {"script": "train.py"},
+    "accelerate": {"script": "train.py"},
     "jax": {"script": "train.py", "ranks_per_node": 1},
 }
 RESTARTS = {"restarts": {"failure": 2}, "checkpoints": {"path": "/fsx/c"}}
@@ -84,6 +85,68 @@ WRONG: list[tuple[str, dict[str, Any], str, str]] = [
         {"args": {"ignore_data_skip": True}, **RESTARTS},
         "args.ignore_data_skip",
         "same data",
+    ),
+    (
+        "huggingface",
+        {"args": {"lr_scheduler_type": "constant", "warmup_steps": 10}},
+        "args.warmup_steps",
+        "not read: lr_scheduler_type is constant",
+    ),
+    (
+        "huggingface",
+        {"args": {"max_steps": 100, "logging_steps": 500}},
+        "args.logging_steps",
+        "no loss is logged",
+    ),
+    ("huggingface", {"args": {"hub_strategy": "end"}}, "args.hub_strategy", "without push_to_hub"),
+    (
+        "huggingface",
+        {"args": {"gradient_checkpointing_kwargs": '{"use_reentrant": false}'}},
+        "args.gradient_checkpointing_kwargs",
+        "without gradient_checkpointing",
+    ),
+    (
+        "accelerate",
+        {"accelerate_config": {"fsdp_config": {"fsdp_version": 2, "fsdp_forward_prefetch": True}}},
+        "accelerate_config.fsdp_config.fsdp_forward_prefetch",
+        "not read with FSDP2",
+    ),
+    ("lightning", {"args": {"trainer.barebones": "true"}}, "args.trainer.barebones", "no checkp"),
+    (
+        "lightning",
+        {"args": {"trainer.use_distributed_sampler": "false"}},
+        "args.trainer.use_distributed_sampler",
+        "gets all the data",
+    ),
+    (
+        "lightning",
+        {"args": {"trainer.gradient_clip_algorithm": "value"}},
+        "args.trainer.gradient_clip_algorithm",
+        "no gradient is clipped",
+    ),
+    (
+        "lightning",
+        {"args": {"trainer.max_steps": 10, "trainer.log_every_n_steps": 50}},
+        "args.trainer.log_every_n_steps",
+        "no metric",
+    ),
+    (
+        "lightning",
+        {"lightning": {}, "env": {"PL_TRAINER_FAST_DEV_RUN": "1"}},
+        "env.PL_TRAINER_FAST_DEV_RUN",
+        "no training",
+    ),
+    (
+        "torchtitan",
+        {"args": {"comm.mode": "fake_backend"}},
+        "args.comm.mode",
+        "no gradient is exchanged",
+    ),
+    (
+        "torchtitan",
+        {"args": {"training.steps": 100, "metrics.log_freq": 500}},
+        "args.metrics.log_freq",
+        "the first step alone",
     ),
     ("lightning", {"args": {"trainer.fast_dev_run": "true"}}, "args.trainer.fast_dev_run", "no tr"),
     (
@@ -145,6 +208,33 @@ RIGHT: list[tuple[str, dict[str, Any]]] = [
     ("huggingface", {"args": {"save_strategy": "steps", "save_steps": 500, "max_steps": 1000}}),
     ("huggingface", {"args": {"eval_strategy": "steps", "eval_steps": 500}}),
     ("huggingface", {"args": {"max_steps": -1, "warmup_steps": 200, "ignore_data_skip": True}}),
+    ("huggingface", {"args": {"lr_scheduler_type": "constant_with_warmup", "warmup_steps": 10}}),
+    ("huggingface", {"args": {"max_steps": 100, "logging_steps": 100}}),
+    ("huggingface", {"args": {"push_to_hub": True, "hub_strategy": "end"}}),
+    ("huggingface", {"args": {"save_strategy": "best", "metric_for_best_model": "loss"}}),
+    (
+        "huggingface",
+        {
+            "args": {
+                "gradient_checkpointing": True,
+                "gradient_checkpointing_kwargs": '{"use_reentrant": false}',
+            }
+        },
+    ),
+    ("lightning", {"args": {"trainer.barebones": "false", "trainer.log_every_n_steps": 50}}),
+    ("lightning", {"args": {"trainer.use_distributed_sampler": "true"}}),
+    (
+        "lightning",
+        {
+            "args": {
+                "trainer.gradient_clip_val": 0.5,
+                "trainer.gradient_clip_algorithm": "value",
+            }
+        },
+    ),
+    ("lightning", {"lightning": {}, "env": {"PL_TRAINER_FAST_DEV_RUN": "False"}}),
+    ("torchtitan", {"args": {"comm.mode": "default"}}),
+    ("torchtitan", {"args": {"training.steps": 100, "metrics.log_freq": 10}}),
     ("lightning", {"args": {"trainer.fast_dev_run": "false", "trainer.max_steps": 1000}}),
     ("lightning", {"args": {"trainer.enable_checkpointing": "false", "trainer.min_steps": 10}}),
     ("lightning", {"args": {"trainer.limit_train_batches": 0.5, "trainer.accelerator": "gpu"}}),

@@ -39,6 +39,7 @@ def check(request: Request) -> None:
         parsed = request.parse(parse, words)
         for one in parsed:
             if isinstance(one, transformers.TrainingArguments):
+                check_parts(one)
                 check_deepspeed(request, one)
 
 
@@ -71,6 +72,21 @@ def parser_of(request: Request, transformers: Any) -> Any:
         except Exception:  # its imports may be missing here
             continue
     return transformers.HfArgumentParser((transformers.TrainingArguments,)), False
+
+
+def check_parts(arguments: Any) -> None:
+    """What the Trainer makes of them before the first step: reports, and the learning rate."""
+    integrations = importlib.import_module("transformers.integrations")
+    integrations.get_reporting_integration_callbacks(arguments.report_to)
+    torch = importlib.import_module("torch")
+    optimizer = torch.optim.SGD(torch.nn.Linear(2, 2).parameters(), lr=0.1)
+    importlib.import_module("transformers.optimization").get_scheduler(
+        arguments.lr_scheduler_type,
+        optimizer,
+        num_warmup_steps=0,
+        num_training_steps=100,
+        scheduler_specific_kwargs=arguments.lr_scheduler_kwargs,
+    )
 
 
 def check_deepspeed(request: Request, arguments: Any) -> None:

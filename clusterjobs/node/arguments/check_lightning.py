@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import os
 import sys
+import typing
 from typing import Any, Dict, List
 
 import script_names
@@ -69,6 +71,7 @@ def make_trainer(lightning: Any, request: Request, given: Dict[str, Any]) -> Non
     pytorch = getattr(lightning, "pytorch", lightning)
     plugins = importlib.import_module(f"{pytorch.__name__}.plugins.environments")
     further = {name: value for name, value in given.items() if name not in _OF_THE_JOB}
+    check_types(pytorch.Trainer, further)
     further.setdefault("enable_checkpointing", False)
     stand_in(pytorch, request)
     pytorch.Trainer(
@@ -79,6 +82,16 @@ def make_trainer(lightning: Any, request: Request, given: Dict[str, Any]) -> Non
         plugins=[plugins.LightningEnvironment()],
         **further,
     )
+
+
+def check_types(trainer: Any, given: Dict[str, Any]) -> None:
+    """A text where the Trainer's annotations have numbers alone: it would fail much later."""
+    hints = typing.get_type_hints(inspect.unwrap(trainer.__init__))
+    for name, value in given.items():
+        kinds = typing.get_args(hints.get(name)) or (hints.get(name),)
+        if isinstance(value, str) and set(kinds) <= {int, float, bool, type(None)} - {None}:
+            wanted = " or ".join(kind.__name__ for kind in kinds if kind is not type(None))
+            raise TypeError(f"`{name}` is {value!r}, and it must be {wanted}")
 
 
 def stand_in(pytorch: Any, request: Request) -> None:

@@ -21,9 +21,12 @@ def check(request: Request, file: Any, data_parallel: int) -> None:
     comm.get_rank = lambda *_, **__: 0  # type: ignore[attr-defined]
     ranks = types.SimpleNamespace(get_data_parallel_world_size=lambda: data_parallel)
     title = "DeepSpeed's config"
-    with request.refusals(config=title):
+    refused = config_module.DeepSpeedConfigError
+    with request.refusals(refused, config=title):
         keys = file if isinstance(file, dict) else read(file)
         config = config_module.DeepSpeedConfig(json.loads(json.dumps(keys)), ranks)
+        plain = config_module.DeepSpeedConfig({"train_batch_size": data_parallel}, ranks)
+        check_types(keys, vars(plain))
     with request.refusals(config=title, key="optimizer"):
         check_optimizer(keys.get("optimizer") or {}, config_module.DEEPSPEED_OPTIMIZERS)
     with request.refusals(config=title, key="scheduler"):
@@ -38,6 +41,18 @@ def without_auto(keys: Any) -> Any:
     if not isinstance(keys, dict):
         return keys
     return {name: without_auto(value) for name, value in keys.items() if value != "auto"}
+
+
+def check_types(keys: Dict[str, Any], defaults: Dict[str, Any]) -> None:
+    """A text where DeepSpeed's default is a number: many sections are read as they are."""
+    for section, given in keys.items():
+        default = defaults.get(f"{section}_config")
+        default = default if isinstance(default, dict) else getattr(default, "__dict__", {})
+        for key, value in given.items() if isinstance(given, dict) else ():
+            known = default.get(key)
+            if isinstance(value, str) and isinstance(known, (int, float)):
+                message = f"'{section}.{key}' is {value!r}, and DeepSpeed's default {known!r}"
+                raise TypeError(message)
 
 
 def check_precision(config: Any) -> None:
