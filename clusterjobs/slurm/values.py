@@ -150,23 +150,14 @@ class Form(NamedTuple):
 
 
 _COUNT = Form(r"[1-9]\d*", "write a number from 1")
-_NUMBER = Form(r"\d+", "write a number")
-_SIZE = Form(r"\d+([KMGT]B?)?", "write a number with K, M, G or T, for example 64G")
 _DAY = r"(\d{4}-(0?[1-9]|1[0-2])-(0?[1-9]|[12]\d|3[01])|\d{1,2}[/.]\d{1,2}([/.]\d{2,4})?|\d{6})"
 _CLOCK = r"((\d{1,2}[:.]\d{2}([:.]\d{2}(\.\d+)?)?( ?[ap]m)?)|midnight|noon|fika|teatime|elevenses)"
 _UNIT = r"(seconds?|sec|minutes?|min|hours?|days?|weeks?)?"
 _DATE = rf"({_DAY}|today|tomorrow)"
 _WHEN = rf"(now([+-]\d+{_UNIT})?|{_DATE}([T ]{_CLOCK})?|{_CLOCK}( {_DATE})?)"
-_MOMENT = Form(_WHEN, "write 16:00, now+1hour, tomorrow or 2027-01-31T08:00")
 _JOBS = r"\d+(_\d+|_\*)?(\+\d+)?(:\d+(_\d+|_\*)?(\+\d+)?)*"
 _NEED = rf"(after(any|notok|ok|burstbuffer|corr)?:{_JOBS}|expand:\d+|singleton|\d+(_\d+|_\*)?)"
-_DEPENDENCY = Form(rf"{_NEED}([,?]{_NEED})*", "write afterok:1234, afterany:1234:1235 or singleton")
 _SIGNALS = "HUP|INT|QUIT|ABRT|KILL|ALRM|TERM|USR1|USR2|URG|CONT|STOP|TSTP|TTIN|TTOU"
-_SIGNAL = Form(
-    rf"([RB]{{1,2}}:)?((SIG)?({_SIGNALS})|0*[1-9]\d*)(@\d+)?",
-    "write a signal and seconds before the end, for example B:USR1@300",
-    _MOST_OF_16_BITS,
-)
 _MAIL = (
     *("NONE", "BEGIN", "END", "FAIL", "REQUEUE", "ALL", "INVALID_DEPEND", "STAGE_OUT"),
     *("TIME_LIMIT", "TIME_LIMIT_90", "TIME_LIMIT_80", "TIME_LIMIT_50", "ARRAY_TASKS"),
@@ -175,29 +166,14 @@ _MAIL = (
 _TASKS = r"(\*|block|cyclic|arbitrary|plane=\d+)(:(\*|block|f?cyclic)){0,2}(:?|,(no)?pack)"
 _SPEED = r"(0*[1-9][\d.]*|(lo|me|hi)\w*)"  # Slurm reads the first letters of words
 _GOVERNOR = r"(co|on|pe|po|us|sc)\w*"
-_CPU_FREQ = Form(
-    rf"{_SPEED}(-{_SPEED}(:{_GOVERNOR})?)?|{_GOVERNOR}",
-    "write kHz, low, medium, high or a governor",
-)
 _SAMPLED = r"((task|energy|network|filesystem)=)?\d[\w.]*"
 _LIMITS = ("AS", "CORE", "CPU", "DATA", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "RSS", "STACK")
 _LIMIT = rf"(RLIMIT_)?({'|'.join(_LIMITS)})"
 _GPU_SPEED = r"(memory=)?(low|medium|highm1|high|\d+)|verbose"
-_GPU_FREQ = Form(
-    rf"(?-i:({_GPU_SPEED})(,({_GPU_SPEED}))*)",  # in this case alone
-    "write MHz, low, medium, high or highm1; memory=low for the memory",
-)
 _NUMBERS = r"\d+(\*\d+)?(,\d+(\*\d+)?)*"
 _MASKS = r"(0x)?[0-9a-f]+(\*\d+)?(,(0x)?[0-9a-f]+(\*\d+)?)*"
-_GPU_BIND = Form(
-    rf"(verbose,)?(none|close.*|(single|per_task):\d+|map_gpu:{_NUMBERS}|mask_gpu:{_MASKS})",
-    "write closest, none, single:4, per_task:1, map_gpu:0,1 or mask_gpu:0x3",
-)
 _MEM = r"none|no|local|rank|prefer|p|sort|nosort|q(uiet)?|v(erbose)?"
 _MEM = rf"{_MEM}|map_mem:{_NUMBERS}|mask_mem:{_MASKS}"
-_MEM_BIND = Form(
-    rf"({_MEM})(,({_MEM}))*", "write local, rank, none, prefer,local, map_mem:0,1 or mask_mem:0x3"
-)
 _PARTS = r"(\*|\d+(-\d+)?)"
 _BINDING = (
     *("disable-binding", "enforce-binding"),
@@ -218,23 +194,42 @@ _OPTIONS: dict[str, Form] = {
         ("mincpus", "ntasks-per-core", "ntasks-per-socket", "cores-per-socket"), _COUNT
     ),
     **dict.fromkeys(("sockets-per-node", "threads-per-core", "thread-spec", "segment"), _COUNT),
-    **dict.fromkeys(("core-spec",), _NUMBER),
-    **dict.fromkeys(("mem", "mem-per-cpu", "mem-per-gpu", "tmp"), _SIZE),
-    **dict.fromkeys(("begin", "deadline"), _MOMENT),
+    "core-spec": Form(r"\d+", "write a number"),
+    **dict.fromkeys(
+        ("mem", "mem-per-cpu", "mem-per-gpu", "tmp"),
+        Form(r"\d+([KMGT]B?)?", "write a number with K, M, G or T, for example 64G"),
+    ),
+    **dict.fromkeys(
+        ("begin", "deadline"), Form(_WHEN, "write 16:00, now+1hour, tomorrow or 2027-01-31T08:00")
+    ),
     "acctg-freq": Form(rf"{_SAMPLED}(, *{_SAMPLED})*", "write seconds, or task=30,energy=60"),
-    "cpu-freq": _CPU_FREQ,
-    "dependency": _DEPENDENCY,
+    "cpu-freq": Form(
+        rf"{_SPEED}(-{_SPEED}(:{_GOVERNOR})?)?|{_GOVERNOR}",
+        "write kHz, low, medium, high or a governor",
+    ),
+    "dependency": Form(
+        rf"{_NEED}([,?]{_NEED})*", "write afterok:1234, afterany:1234:1235 or singleton"
+    ),
     "distribution": Form(_TASKS, "write block, cyclic, plane=4 or block:cyclic"),
     "extra-node-info": Form(
         rf"{_PARTS}(:{_PARTS}){{0,2}}", "write SOCKETS:CORES:THREADS, as 2:8:1"
     ),
     "exclusive": _words("user", "mcs", "topo"),
     "get-user-env": Form(r"\d*[SL]?", "write seconds, with S or L for the kind of shell"),
-    "gpu-bind": _GPU_BIND,
-    "gpu-freq": _GPU_FREQ,
+    "gpu-bind": Form(
+        rf"(verbose,)?(none|close.*|(single|per_task):\d+|map_gpu:{_NUMBERS}|mask_gpu:{_MASKS})",
+        "write closest, none, single:4, per_task:1, map_gpu:0,1 or mask_gpu:0x3",
+    ),
+    "gpu-freq": Form(
+        rf"(?-i:({_GPU_SPEED})(,({_GPU_SPEED}))*)",  # in this case alone
+        "write MHz, low, medium, high or highm1; memory=low for the memory",
+    ),
     "gres-flags": _words(*_BINDING, several=True),
     "kill-on-invalid-dep": _words("yes", "no"),
-    "mem-bind": _MEM_BIND,
+    "mem-bind": Form(
+        rf"({_MEM})(,({_MEM}))*",
+        "write local, rank, none, prefer,local, map_mem:0,1 or mask_mem:0x3",
+    ),
     "mail-type": _words(*_MAIL, several=True),
     "nice": Form(r"[+-]?\d+", "write a number, for example 100", 2147483645),
     "no-kill": _words("off", "no"),
@@ -245,7 +240,11 @@ _OPTIONS: dict[str, Form] = {
         rf"(?-i:|ALL|NONE|{_LIMIT}([, ]+{_LIMIT})*[, ]*)",  # in this case alone
         f"write ALL, NONE or some of {', '.join(_LIMITS)}",
     ),
-    "signal": _SIGNAL,
+    "signal": Form(
+        rf"([RB]{{1,2}}:)?((SIG)?({_SIGNALS})|0*[1-9]\d*)(@\d+)?",
+        "write a signal and seconds before the end, for example B:USR1@300",
+        _MOST_OF_16_BITS,
+    ),
     "switches": Form(r"[1-9]\d*(@[\d:-]+)?", "write a number, with @ and a time if it may wait"),
     "wait-all-nodes": _words("0", "1"),
 }
@@ -260,7 +259,8 @@ def wrong_option_value(name: str, value: str) -> Wrong | None:
     if form is None:
         return None
     if re.fullmatch(form.pattern, value.strip(), re.ASCII | re.IGNORECASE):
-        if not form.most or all(int(one) <= form.most for one in re.findall(r"\d+", value)):
+        numbers = re.findall(r"\d+", value) if form.most else ()
+        if all(int(one) <= form.most for one in numbers):
             return None
         return Wrong(f"{value} is out of range for --{name}", f"at most {form.most}")
     if name == "mail-type" and any(one.strip().upper() in _MAIL for one in value.split(",")):
