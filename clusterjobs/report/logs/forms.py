@@ -27,6 +27,7 @@ _SECONDS = {b"%02d" % second: second for second in range(60)}
 _MOST = 200  # forms that are learned in a log, so that damaged lines do not cost memory
 _LONGEST = 16  # lines of a step
 _MOST_ROWS = 1024
+_OF_A_GROUP = 3  # digits
 
 
 class Place(NamedTuple):
@@ -113,7 +114,10 @@ def _column(place: Place, numbers: Sequence[bytes], size: int) -> list[float]:
             for day, hour, minute, second in zip(texts, *parts, strict=True)
         ]
     for one in range(1, place.groups):
-        texts = [*map(operator.add, texts, numbers[place.start + one :: size])]
+        further = numbers[place.start + one :: size]
+        if any(len(text.partition(b".")[0]) != _OF_A_GROUP for text in further):
+            raise ValueError("a decimal comma")
+        texts = [*map(operator.add, texts, further)]
     column = [*map(float, texts)]
     scale = place.scale
     if scale != 1:

@@ -263,6 +263,15 @@ FORMS: Mapping[str, Form] = {
         "steps step_seconds samples_per_second loss",
         every=1,
     ),
+    "decimal commas": Form(
+        lambda x: f"step={x} samples/s={SAMPLES:.1f} tok/s={TOKENS:.1f}\n".replace(".", ","),
+        "steps samples_per_second tokens_per_second",
+    ),
+    "steps with decimal commas": Form(
+        lambda x: f"global_step={x},0 loss={loss(x):.3f} step_time=0,5\n".replace(".", ","),
+        "",
+        count=20,
+    ),
     "Loguru's source lines": Form(
         lambda x: (
             f"{clock(x)}.291 | INFO     | tool.trainer:after_iter:282 - epoch: 1/20, iter: "

@@ -30,6 +30,7 @@ _NUMBER = re.compile(
     rf"(?<![\w.])(?P<text>[-+]?(?:\d{{1,9}}(?::\d\d){{1,2}}|{DIGITS}|nan|inf))"
     rf"(?P<total> ?/ {{0,12}}\d{{1,15}})?(?:[\"']?(?P<unit> ?(?:{_UNITS})))?(?![\w/]|\.\d)"
 )
+_GROUPED = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?![\d,])")
 _STAMP = re.compile(STAMP)
 _LAST_RATE = re.compile(rf".*\b(?:{RATE}|{_STEPS})\b(?P<behind> +[-+]?{DIGITS}(?!\w))?")
 _IS_NAME = re.compile(r"[\"']? ?[:=]")  # behind a rate
@@ -110,6 +111,11 @@ def numbers_of(line: str) -> tuple[list[Number], tuple[int, int]]:
         found.append(Number(name, match["text"], total, unit, bracket, start, end))
         before = behind
     return found, stamp
+
+
+def has_decimal_comma(text: str) -> bool:
+    """`64,0` cannot be grouped digits; `16,011` may be."""
+    return "," in text and _GROUPED.match(text) is None
 
 
 def value_of(text: str, is_decimal: bool) -> float:

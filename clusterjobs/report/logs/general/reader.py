@@ -28,7 +28,7 @@ from clusterjobs.report.logs.general.names import (
     Field,
     field_of,
 )
-from clusterjobs.report.logs.general.numbers import Number, numbers_of, value_of
+from clusterjobs.report.logs.general.numbers import Number, has_decimal_comma, numbers_of, value_of
 from clusterjobs.report.logs.general.table import Table, table_of
 from clusterjobs.report.logs.records import Event, Quantity, Window
 
@@ -204,7 +204,8 @@ def _is_vague(numbers: Sequence[Number], place: Meant) -> bool:
 
 def _is_whole(number: Number) -> bool:
     """`1,024`, and `9.0` as bars print it."""
-    return number.text.replace(",", "").removesuffix(".0").isdecimal() and len(number.text) <= 15
+    digits = number.text.replace(",", "").removesuffix(".0")
+    return digits.isdecimal() and len(number.text) <= 15 and not has_decimal_comma(number.text)
 
 
 def _is_counted(number: Number, is_certain: bool) -> bool:
@@ -293,7 +294,7 @@ class General:
             places += [Place("length", start), Place("same", start)]
         for at, unit, field in found.values:
             text = numbers[at].text
-            is_decimal = "," in text and field.meaning in _DECIMAL
+            is_decimal = has_decimal_comma(text) or ("," in text and field.meaning in _DECIMAL)
             if ":" in text or is_decimal or (field.meaning in _CONVERTED[:2] and not unit):
                 return ()
             groups = 1 + text.count(",")
@@ -445,7 +446,10 @@ def _values(places: Iterable[Meant], texts: Sequence[str]) -> dict[Quantity, flo
     `loss 3,41`, as some languages write it, makes all commas decimal; in `tokens/s 16,011`, a comma
     groups digits.
     """
-    is_decimal = any("," in texts[one.number] for one in places if one.field.meaning in _DECIMAL)
+    is_decimal = any(
+        has_decimal_comma(text) or (field.meaning in _DECIMAL and "," in text)
+        for text, field in ((texts[one.number], one.field) for one in places)
+    )
     values: dict[Quantity, float] = {}
     for number, unit, field in places:
         value = value_of(texts[number], is_decimal) * field.scale
