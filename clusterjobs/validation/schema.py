@@ -365,7 +365,7 @@ def check_config(
     if validate is None:
         return Report(found, validators_ran=False)
     if account.region not in region_names():
-        note = _not_asked(f"they support no region {account.region}")
+        note = _not_asked(f"they do not know the region {account.region}")
         return Report((*found, note), validators_ran=False)
     return Report((*found, *validate(data, account)), validators_ran=True)
 
@@ -383,7 +383,7 @@ def validate_offline(data: Data, account: Account) -> list[Finding]:
             if check_schema(data, account.region):
                 return [*found, _not_asked("its schema refuses the config")]
         if unknown := [one for one in walk.all_instance_types(data) if not is_known(one)]:
-            return [*found, _not_asked(f"{unknown[0]} is no type that they would know")]
+            return [*found, _not_asked(f"they do not know the type {unknown[0]}")]
         with simulated_account(account):
             config, stopped = load(data)
             return [*found, *(stopped or run_validators(config, data))]

@@ -184,7 +184,9 @@ def test_a_type_that_moto_lacks_and_aws_has_exists(kind: str) -> None:
 def test_a_misspelt_type_is_answered_with_the_nearest() -> None:
     note, problem = problems_of(with_type("p4d.24xlage"))
     assert note.info
-    assert note.what.startswith("ParallelCluster's validators were not asked, since p4d.24xlage ")
+    assert note.what.startswith(
+        "ParallelCluster's validators were not asked, since they do not know"
+    )
     assert not problem.warning
     assert "is not among EC2's types of 20" in problem.what
     assert problem.hint.startswith("did you mean p4d.24xlarge?")
