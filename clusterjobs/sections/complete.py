@@ -26,7 +26,7 @@ from clusterjobs.spec.known_references import AFTER_THE_PLAN
 from clusterjobs.spec.load import LoadedSpec
 from clusterjobs.spec.model import SpecModel
 from clusterjobs.text import DerivedValue, Text, replaced
-from clusterjobs.yaml.document import Path, dotted
+from clusterjobs.yaml.document import Path
 
 # ------------------------------------------------------------------ framework and launcher
 
@@ -163,30 +163,31 @@ def _compare_lengths(context: Context, steps: float | None) -> None:
     """
     training, batch = context.spec.training, context.batch and context.batch.global_
     assert training
-    lengths = {}
+    numbers: dict[str, float] = {}
     for one in given_arguments(context.spec):
         with contextlib.suppress(ValueError, IndexError):
-            lengths[one.key] = one, float(one.texts[0])
-    first, *_ = names = [*map(argument_key, context.framework.length_arguments)]
-    samples = training.samples or (batch and steps and steps * batch)
-    for name in names:
-        argument, number = lengths.get(name, (None, 0.0))
-        if argument is None or (number <= 0 and len(lengths.keys() & {*names}) > 1):
-            continue
-        what, hint = f"the program trains for {argument.name} {number:g}", ""
-        is_count = name == first and number > 0
-        if is_count and training.steps not in (None, number):
-            what = f"training is {steps:,.0f} steps, but {dotted(argument.path)} makes it "
-            what += f"{number:,.0f} steps"
-            hint = f"the program follows {argument.name}: correct one of them, or remove training"
-        elif not is_count and (number <= 0 or "epoch" in name):
-            if number > 0 and samples:
-                what += f": the same as training if its data has {samples / number:,.0f} samples"
-            hint = f"remove {argument.name}, and {first} follows from training"
-        if hint:
-            is_info = number > 0 and not is_count
-            context.problem(("training",), what, hint, warning=True, info=is_info)
+            numbers[one.key] = float(one.texts[0])
+    first, *_ = names = context.framework.length_arguments
+    given, hint = numbers.get(argument_key(first), 0), f"and {first} follows from training"
+    in_epochs = (argument_key(one) for one in names if "epoch" in one)
+    epochs = next((one for one in in_epochs if numbers.get(one, 0) > 0), "")
+    if given > 0:
+        if training.steps in (None, given):
+            return
+        what = f"training is {steps:,.0f} steps, but args.{first} makes it {given:,.0f} steps"
+        hint = f"the program follows {first}: correct one of them, or remove training"
+    elif epochs:
+        what = f"the program trains for {epochs} {numbers[epochs]:g}"
+        if samples := training.samples or (batch and steps and steps * batch):
+            equal = f"{samples / numbers[epochs]:,.0f} samples"
+            what += f": the same as training if its data has {equal}"
+        hint = f"remove {epochs}, {hint}"
+    elif argument_key(first) in numbers:
+        what, hint = f"the program trains for {first} {given:g}", f"remove {first}, {hint}"
+    else:
         return
+    is_note = given <= 0 and bool(epochs)
+    context.problem(("training",), what, hint, warning=True, info=is_note)
 
 
 def _with_derived(context: Context) -> Experiment:

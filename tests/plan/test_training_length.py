@@ -81,7 +81,7 @@ def test_nothing_is_passed_on_where_a_sample_has_an_unknown_length() -> None:
         (
             ["--num_train_epochs=2"],
             {"training": {"steps": 100}, "batch": {"micro": 8, "global": 64}},
-            "trains for --num_train_epochs 2: the same as training if its data has 3,200 samples",
+            "trains for num_train_epochs 2: the same as training if its data has 3,200 samples",
         ),
         ({"max_steps": 9}, {"training": {"steps": 100}}, "is 100 steps, but args.max_steps makes"),
         ({"max_steps": 9, "num_train_epochs": 2}, {"training": {"steps": 100}}, "makes it 9 steps"),
