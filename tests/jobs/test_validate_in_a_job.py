@@ -119,3 +119,84 @@ def heed_ctrl_c() -> None:
 
 def queued(jobs: Jobs) -> str:
     return jobs.lab.run(["squeue", "--noheader", "--format=%j %T"]).stdout
+
+
+CONDA = """\
+# A stand-in for conda: what `conda shell.bash hook` prints, as its documentation says.
+case "$*" in
+  "shell.bash hook") echo 'conda() {
+    [[ $1 == activate ]] || return 1
+    [[ -d $2/conda-meta ]] || { echo "EnvironmentLocationNotFound: $2" >&2; return 1; }
+    export CONDA_PREFIX=$2 PATH="$2/bin:$PATH"; }' ;;
+  *) exit 2 ;;
+esac
+"""
+MODULES = "/usr/share/modules/init/bash"  # of the Debian package environment-modules
+FUNCTION = """\
+module() {
+  [[ $1 == load && $2 == torch/2.13 ]] || { echo "ERROR: Unable to locate $2" >&2; return 1; }
+  export PATH="@PATH@:$PATH"
+}
+"""
+
+
+@pytest.fixture
+def conda(jobs: Jobs) -> dict[str, Any]:
+    """`software` with a conda environment whose Python is the one of the tests."""
+    root = jobs.folder / "conda"
+    (root / "bin").mkdir(parents=True)
+    (root / "bin/conda").write_text(f"#!/bin/bash\n{CONDA}")
+    (root / "bin/conda").chmod(0o755)
+    environment = root / "envs/torch"
+    (environment / "conda-meta").mkdir(parents=True)
+    for name in ("bin", "lib", "pyvenv.cfg"):
+        (environment / name).symlink_to(VENV / name)
+    return {"setup": f'export PATH="{root}/bin:$PATH"', "conda": str(environment)}
+
+
+@pytest.fixture(params=["environment-modules", "a function"])
+def modules(request: pytest.FixtureRequest, jobs: Jobs) -> dict[str, Any]:
+    """`software` with a module that puts the Python of the tests first."""
+    source = jobs.folder / "modules.sh"
+    if request.param == "a function":
+        source.write_text(FUNCTION.replace("@PATH@", str(VENV / "bin")))
+    elif not pathlib.Path(MODULES).exists():
+        pytest.skip("environment-modules is not installed")
+    else:
+        (jobs.folder / "modulefiles/torch").mkdir(parents=True)
+        text = f"#%Module1.0\nprepend-path PATH {VENV / 'bin'}\n"
+        (jobs.folder / "modulefiles/torch/2.13").write_text(text)
+        source.write_text(f". {MODULES}\nmodule use {jobs.folder / 'modulefiles'}\n")
+    return {"source": [str(source)], "modules": ["torch/2.13"]}
+
+
+def test_the_check_runs_in_a_conda_environment(spec, clusterjobs, conda) -> None:
+    check_one_wrong_and_one_right(spec, clusterjobs, conda)
+    missing = {**conda, "conda": f"{conda['conda']}-2"}
+    assert "EnvironmentLocationNotFound" in note_of(spec, clusterjobs, missing)
+
+
+def test_the_check_runs_with_modules(spec, clusterjobs, modules) -> None:
+    check_one_wrong_and_one_right(spec, clusterjobs, modules)
+    missing = {**modules, "modules": ["torch/9"]}
+    assert "Unable to locate" in note_of(spec, clusterjobs, missing)
+
+
+def check_one_wrong_and_one_right(spec, clusterjobs, software: dict[str, Any]) -> None:
+    wrong = spec(software=software, framework="lightning", env={"PL_TRAINER_STRATEGY": "ddpp"})
+    outcome = clusterjobs("validate", wrong, "--in-job", "--json")
+    assert outcome.code == 1, outcome.out + outcome.err
+    assert "invalid strategy name" in outcome.out
+    right = spec(software=software, framework="lightning", env={"PL_TRAINER_STRATEGY": "ddp"})
+    outcome = clusterjobs("validate", right, "--in-job", "--json")
+    assert outcome.code == 0, outcome.out + outcome.err
+    assert "own parser was not asked" not in outcome.out
+
+
+def note_of(spec, clusterjobs, software: dict[str, Any]) -> str:
+    """Why the parser was not asked."""
+    outcome = clusterjobs("validate", spec(software=software), "--in-job", "--json")
+    assert outcome.code == 0, outcome.out + outcome.err
+    (file,) = json.loads(outcome.out)["files"]
+    (note,) = [one for one in file["problems"] if "own parser was not asked" in one["what"]]
+    return str(note["what"])
