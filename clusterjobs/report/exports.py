@@ -19,7 +19,7 @@ from clusterjobs.report.tables import Table, visible
 
 SERIES: tuple[Quantity, ...] = (
     *("loss", "validation_loss", "learning_rate", "grad_norm", "loss_scale", "seconds"),
-    *("samples_per_second", "tokens_per_second", "memory_gib"),
+    *("samples_per_second", "tokens_per_second", "memory_gib", "gpu_percent"),
 )
 
 

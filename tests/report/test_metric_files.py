@@ -11,8 +11,10 @@ import sys
 import pytest
 from own_numbers import LOGS, recorded_steps
 
+from clusterjobs.report.logs.log import read_log
 from clusterjobs.report.logs.metric_files import read_metric_file
 from clusterjobs.report.logs.records import Event, Window
+from clusterjobs.report.page.curves import _KINDS, points_of
 
 EVERY, WINDOW = 5, 10  # steps between two rows; steps of ThroughputMonitor's average
 
@@ -198,3 +200,17 @@ def test_columns_are_known_by_their_names(tmp_path: pathlib.Path) -> None:
         "tokens_per_second": 64,
         "validation_loss": 3,
     }
+
+
+def test_the_use_of_a_gpu_is_drawn_where_a_run_has_it_in_percent(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "metrics.csv"
+    name = "gpu_id: 0/utilization.gpu (%)"
+    file.write_text(f"epoch,step,loss,{name}\n0,9,2.0,97\n0,19,1.5,0\n0,29,1.4,130\n")
+    found = windows(file)
+    assert [one.values.get("gpu_percent") for one in found] == [97, 0, None]
+    (drawn,) = [kind for kind in _KINDS if kind.quantity == "gpu_percent"]
+    assert points_of(found, drawn.quantity) == [(10, 97), (20, 0)]
+    for written, shown in (("gpu_util: 97%", 97), ("gpu_util: 0.97", None), ("gpu_use 5 %", 5)):
+        log = read_log([f"step 5 loss 2.0 {written}\n".encode()])
+        (window,) = [one for one in log.records if isinstance(one, Window)]
+        assert window.values.get("gpu_percent") == shown

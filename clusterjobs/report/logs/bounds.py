@@ -47,6 +47,7 @@ BOUNDS: Mapping[Quantity, Bound] = {
     "batch": Bound(1, 1e9),
     "sequence": Bound(1, 1 << 30),
     "memory_gib": Bound(0, 2048, " GiB"),
+    "gpu_percent": Bound(0, 100, " %"),
     "printed_tflops_per_gpu": Bound(0, 50_000),  # several times the fastest GPU in its least bits
     "printed_mfu": Bound(0, 1),
     "printed_hfu": Bound(0, 1),

@@ -123,7 +123,7 @@ def _known(name: object) -> tuple[Quantity, float] | None:
     if name.startswith("lr-"):
         return "learning_rate", 1.0
     words = tuple(re.findall(r"[a-z0-9]+", name.lower()))
-    field = field_of(words, "", OWN)
+    field = field_of(words, "%" if "%" in name else "", OWN)
     if field is None or field.is_inverse or field.meaning not in _QUANTITIES:
         return None
     if field.is_other:

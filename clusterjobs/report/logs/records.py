@@ -26,6 +26,7 @@ Quantity = Literal[
     "batch",  # samples of a step
     "sequence",  # tokens of a sample
     "memory_gib",  # the largest so far, of the rank that prints it
+    "gpu_percent",  # how long a GPU was busy, as nvidia-smi counts it
     "printed_tflops_per_gpu",  # as the framework calculates it
     "printed_mfu",  # 0 to 1
     "printed_hfu",

@@ -185,6 +185,7 @@ _KINDS = (
     _Kind("learning_rate", "Learning rate", ""),
     _Kind("grad_norm", "Gradient norm", ""),
     _Kind("memory_gib", "Memory of a GPU", "GiB"),
+    _Kind("gpu_percent", "Use of a GPU", "%"),
     _Kind("loss_scale", "Loss scale", ""),
 )
 

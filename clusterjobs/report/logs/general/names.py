@@ -44,6 +44,8 @@ _MEMORY = (
     *("memory", "mem", "max_mem", "max_memory", "peak_memory", "peak_mem", "max_mem_allocated"),
     *("memory_allocated", "peak_memory_active", "mem_reserved", "memory_reserved", "gpu_mem"),
 )
+_GPU_USE = ("gpu_util", "gpu_utilization", "gpu_use", "utilization_gpu", "cuda_utilization")
+_GPU_PERCENT = tuple(f"{name}_{unit}" for name in _GPU_USE for unit in ("percent", "pct"))
 _NORMS = ("grad_norm", "gnorm", "gradient_norm", "gradnorm", "total_norm", "norm")
 _PER = ("_per_sec", "_per_second", "_s", "_sec", "_per_s")
 _OF_ONE = ("_per_gpu", "_gpu", "_device", "_per_device", "_chip")
@@ -96,6 +98,7 @@ NAMES: Mapping[str, Meaning] = {
     **dict.fromkeys(_LOSSES, "loss"),
     **dict.fromkeys(_MEMORY, "memory_gib"),
     **dict.fromkeys(_NORMS, "grad_norm"),
+    **dict.fromkeys((*_GPU_USE, *_GPU_PERCENT), "gpu_percent"),
     **dict.fromkeys(("lr", "learning_rate"), "learning_rate"),
     **dict.fromkeys(("data_time", "data", "data_loading_time"), "data_seconds"),
     **dict.fromkeys(("global_batch_size", "gbs"), "batch"),
@@ -169,6 +172,7 @@ _STEP_TIME = re.compile(rf"(ms|us|s|sec|seconds?)/{STEPS_UNIT}")
 _FRONTS: Mapping[Meaning, frozenset[str]] = {
     **dict.fromkeys(("loss", "grad_norm", "learning_rate"), _SAME),
     "memory_gib": _OF_GPUS,
+    "gpu_percent": _OF_GPUS | {"id", "0", "device"},
 }
 VAGUE = ("time", "seconds")  # of a step, or of anything else
 _WITH_UNITS = ("seconds", "elapsed", "data_seconds", "memory_gib")
@@ -287,6 +291,8 @@ def _scale(meaning: Meaning, key: str, unit: str) -> float | None:
         return _GIB.get("mb" if not unit and key in _IN_MB else unit)
     if meaning in ("printed_mfu", "printed_hfu"):
         return {"%": 0.01, "": 1.0}.get(unit)
+    if meaning == "gpu_percent":  # a number without a unit may be a share
+        return 1.0 if unit == "%" or (not unit and key in _GPU_PERCENT) else None
     if "flop" in unit and meaning == "printed_tflops_per_gpu":
         return _FLOPS.get(unit[0])
     if unit and meaning == "batch":
