@@ -87,7 +87,9 @@ def assert_helpful(text: str) -> None:
     assert code == 1 or ("warning: " in text and code == 0)
     assert "internal error" not in text
     assert "site-packages" not in text
-    problems = [line for line in text.splitlines()[1:] if re.match(r"\S+:\d+:\d+ ", line)]
+    problems = [
+        line for line in text.splitlines()[1:] if re.match(r"(\S+:\d+:\d+|--set \S+:) ", line)
+    ]
     without_place = ("there is no file", "cannot read", "is a folder", "is not a folder")
     without_place += ("names no folder", "there is no folder", "does not exist")
     without_place += ("no cluster config",)
