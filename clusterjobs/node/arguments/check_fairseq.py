@@ -57,11 +57,14 @@ def compose(arguments: List[str]) -> None:
 
 
 def check_parts(config: Any) -> None:
-    """The optimizer and its schedule, made for a small layer: each has assertions of its own."""
+    """The optimizer with its schedule, and one step of a small layer: each has assertions."""
     torch = importlib.import_module("torch")
     optim = importlib.import_module("fairseq.optim")
     schedules = importlib.import_module("fairseq.optim.lr_scheduler")
     parameters = list(torch.nn.Linear(2, 2).parameters())
-    if not config.common.fp16 and not config.common.bf16:
+    if not getattr(config.optimizer, "fp16_adam_stats", False):  # needs a GPU
         optimizer = optim.build_optimizer(config.optimizer, parameters)
         schedules.build_lr_scheduler(config.lr_scheduler, optimizer)
+        for parameter in parameters:
+            parameter.grad = torch.zeros_like(parameter)
+        optimizer.step()  # reads the parameters of the optimizer, such as betas
