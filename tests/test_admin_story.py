@@ -312,5 +312,7 @@ def test_a_cluster_that_is_described_by_its_slurm_conf(admin: Admin) -> None:
     (SITE / "clusters").mkdir(exist_ok=True)
     (SITE / "clusters/condo.yaml").write_text(described)
     line = "plan users/user0/exp0.yaml --set cluster=condo --set sbatch.account=bio"
-    assert "description of partition" not in admin.runs(f"{line} --set queue=b")  # takes all
+    shown = admin.runs(line)
+    assert "the default partition of condo" in shown  # b, the last one, which takes all accounts
+    assert "description of partition" not in shown
     assert "bio is not in the description of partition a" in admin.runs(f"{line} --set queue=a")

@@ -175,8 +175,9 @@ class ClusterFacts(NamedTuple):
     `shared_folders` are shared, but are not mounts themselves. `bucket_service`: the service whose
     Lustre file systems can link a folder to a bucket; "" if there is none. `slurm_commands`: the
     folder of srun and the other commands on the nodes; "" if they are on every user's PATH.
-    `default_partition`: of jobs that name none; "" if unknown. `auto_resume`: after a failure,
-    `srun --auto-resume=1` restarts a step on other nodes, or requeues its job (HyperPod).
+    `default_partition`: of jobs that name none; "" if unknown. `uses_default`: where several fit,
+    such a job is planned for it. `auto_resume`: after a failure, `srun --auto-resume=1` restarts a
+    step on other nodes, or requeues its job (HyperPod).
     `region`: whose prices are valid; "" if unknown.
     `write_partition`: False if the site chooses the partition of a job that names none.
     `master_addr_suffix`: added to a node's name, it gives the node's address in the fast network.
@@ -194,6 +195,7 @@ class ClusterFacts(NamedTuple):
     bucket_service: str = ""
     slurm_commands: str = ""
     default_partition: str = ""
+    uses_default: bool = False
     auto_resume: bool = False
     write_partition: bool = True
     master_addr_suffix: str = ""

@@ -120,6 +120,7 @@ def cluster_facts(found: description.Description, file: str) -> ClusterFacts:
         slurm_version=found.slurm_version,
         slurm_commands=found.slurm_commands or "",
         default_partition=found.default_partition or "",
+        uses_default=True,
         write_partition=found.write_partition,
         master_addr_suffix=found.master_addr_suffix or "",
         container_program=found.container_program or "",

@@ -39,11 +39,10 @@ def _find_partition(context: Context) -> Partition | None:
             "add `queue:` with the name that it has in the cluster",
         )
         return None
-    default = [one for one in candidates if one.name == facts.default_partition]
-    if default and len(candidates) > 1 and not facts.write_partition:
-        what = f"the default of {facts.name}, which chooses the partition"
-        context.record("queue", default[0].name, what)
-        return default[0]
+    if len(candidates) > 1 and (default := _default(facts, candidates)):
+        what = f"the default partition of {facts.name}"
+        context.record("queue", default.name, what)
+        return default
     if len(candidates) == 1:
         what = f"the only {kind} of {facts.name}"
         context.record("queue", candidates[0].name, what)
@@ -67,10 +66,17 @@ def _candidates(facts: ClusterFacts, gpus: int | None) -> tuple[str, list[Partit
     return (kind, fitting) if fitting else ("queue", list(facts.partitions))
 
 
+def _default(facts: ClusterFacts, candidates: list[Partition]) -> Partition | None:
+    """The one that jobs of the site get; the first queue of a ParallelCluster was not chosen so."""
+    named = (one for one in candidates if one.name == facts.default_partition)
+    return next(named, None) if facts.uses_default else None
+
+
 def default_queue(facts: ClusterFacts, gpus: int | None) -> str | None:
     """The queue of a spec without `queue`; None if there is no single one, or it has no name."""
     _, candidates = _candidates(facts, gpus)
-    return (candidates[0].name or None) if len(candidates) == 1 else None
+    only = candidates[0] if len(candidates) == 1 else _default(facts, candidates)
+    return (only.name or None) if only else None
 
 
 def find_groups(context: Context, partition: Partition) -> tuple[NodeGroup, ...]:
