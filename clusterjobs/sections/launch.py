@@ -66,7 +66,7 @@ def plan(context: Context) -> Launch:
         context.placement.shape.nodes,
         context.placement.shape.ranks_per_node,
         ends_by_clock=restarts is not None and restarts.saving.stop_channel == "clock",
-        has_node_rank=refers_to_node_rank(context),
+        has_node_rank=refers_to_node_rank(spec),
     )
     start = _start(context, prefix)
     return Launch(

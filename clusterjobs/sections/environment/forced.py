@@ -7,6 +7,7 @@ from typing import Any
 
 from clusterjobs.frameworks.base import TOKEN, Variable
 from clusterjobs.sections.context import Context
+from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.environment import EnvValue, Forced, text_of
 from clusterjobs.spec.known_references import NODE_RANK, OF_THE_RANKS
 from clusterjobs.spec.reserved_names import FORCEABLE, FORCED_FOR_RANKS, RESERVED_NAMES
@@ -69,7 +70,8 @@ _STANDS_FOR_IT = Variable(
 def plan_node_rank(context: Context) -> tuple[Variable, ...]:
     """The variable, if the spec refers to the node's rank."""
     spec = context.spec
-    places = _places_in(context)
+    role = getattr(context.launcher_options, "role", None)
+    places = [*_places_in(spec), *_places(role, (context.launcher.name, "role"))]
     if places and not context.launcher.sets_node_rank:
         context.problem(
             places[0],
@@ -87,9 +89,9 @@ def plan_node_rank(context: Context) -> tuple[Variable, ...]:
     return (_STANDS_FOR_IT,) if places else ()
 
 
-def refers_to_node_rank(context: Context) -> bool:
+def refers_to_node_rank(spec: Experiment) -> bool:
     """Whether something that the ranks use refers to the node's rank."""
-    return bool(_places_in(context))
+    return bool(_places_in(spec))
 
 
 def is_of_the_node(value: EnvValue) -> bool:
@@ -111,10 +113,8 @@ def node_environment(env: Mapping[str, EnvValue]) -> tuple[Value, ...]:
     return ("env", *words) if words else ()
 
 
-def _places_in(context: Context) -> list[Path]:
-    used: dict[Path, Any] = {(key,): getattr(context.spec, key) for key in OF_THE_RANKS}
-    used[context.launcher.name, "role"] = getattr(context.launcher_options, "role", None)
-    return [place for path, value in used.items() for place in _places(value, path)]
+def _places_in(spec: Experiment) -> list[Path]:
+    return [place for key in OF_THE_RANKS for place in _places(getattr(spec, key), (key,))]
 
 
 def _places(value: Any, path: Path) -> Iterator[Path]:

@@ -1952,7 +1952,7 @@
 #SBATCH --requeue
 #SBATCH --signal=B:USR1@240
 
-{"name": "ddp", "spec": {"file": "spec.yaml", "sha256": "f4642f3320b2001838210ebfc0974449706bc3c27e87404908d015059c6621fe", "set": []}, "clusterjobs": "0.1.0", "cluster": "small", "framework": "torchrun", "launcher": "torchrun", "content": "754dcb6d095740c0", "origin": "framework=3b9ebe42 script=4f8d10b9", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "c6i.xlarge", "gpus_per_node": 0, "world_size": 4, "ntasks_per_node": 1, "cpus_per_task": 4, "data_parallel": 4, "restarts": "time_limit 3, failure 0, node_failure 3", "watchdog": "ranks that are gone", "asked to save": "by a file", "signal": "USR1, 240 s before the limit", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "ddp", "spec": {"file": "spec.yaml", "sha256": "179d6a32807fba926b2537819ff28a78e40210de1b3474c99e09db0b3039ebc5", "set": []}, "clusterjobs": "0.1.0", "cluster": "small", "framework": "torchrun", "launcher": "torchrun", "content": "f1e9e72ba0a3a447", "origin": "framework=3b9ebe42 script=4f8d10b9", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "c6i.xlarge", "gpus_per_node": 0, "world_size": 4, "ntasks_per_node": 1, "cpus_per_task": 4, "data_parallel": 4, "restarts": "time_limit 3, failure 0, node_failure 3", "watchdog": "ranks that are gone", "asked to save": "by a file", "signal": "USR1, 240 s before the limit", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 
 # ======== launcher-with-prefix
 # profiled: 2 nodes x 8 GPUs (p4d.24xlarge), torchrun started by its own launcher
@@ -2063,7 +2063,7 @@
 #SBATCH --open-mode=append
 #SBATCH --requeue
 
-{"name": "loop", "spec": {"file": "spec.yaml", "sha256": "1dcd58ad6526e4b5eb028df24fc553946575a57e39d374c9f7f5f4a72f848616", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "accelerate", "launcher": "accelerate", "content": "4e1cc65cad461878", "origin": "framework=f8a7d6c3 script=4f8d10b9", "derived": {"launcher": "accelerate", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "loop", "spec": {"file": "spec.yaml", "sha256": "5bc39bb84b219108bc4520249f465b03aaf364970dcd8e5997ce8d131f06b9c7", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "accelerate", "launcher": "accelerate", "content": "d267ab5aa6677cf3", "origin": "framework=f8a7d6c3 script=4f8d10b9", "derived": {"launcher": "accelerate", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 
 # ======== accelerate-cpu
 # loop: 2 nodes x 2 ranks (c6i.xlarge), accelerate started by its own launcher
@@ -2434,7 +2434,7 @@
 #SBATCH --open-mode=append
 #SBATCH --requeue
 
-{"name": "references", "spec": {"file": "spec.yaml", "sha256": "c0a4a56fba8613ccd2e92221eea40d2eaa6876cf38e5ad3e0575b6c5eb2f777f", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "torchrun", "content": "aea1a78988d63d54", "origin": "args.accumulation=b3cb4ad3 args.cache=abdbf939 args.shard=777cbed1 args.world=b39c4598 framework=3b9ebe42 script=4f8d10b9", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 32, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 32, "batch.accumulation": 8, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "references", "spec": {"file": "spec.yaml", "sha256": "fb80d383940c7ede00e725f01e865f83a02071f1245746803b6f132653c34817", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "torchrun", "content": "1dd81549437bd3f8", "origin": "args.accumulation=b3cb4ad3 args.cache=abdbf939 args.shard=777cbed1 args.world=b39c4598 framework=3b9ebe42 script=4f8d10b9", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 32, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 32, "batch.accumulation": 8, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 
 # ======== forced-variables-p4d
 # two-gpus-a-rank: 2 nodes x 8 GPUs (p4d.24xlarge), torchrun started by its own launcher

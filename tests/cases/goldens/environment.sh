@@ -910,6 +910,7 @@ main() {
   export PYTHONUNBUFFERED=1 # log lines appear when they are written
   export CLUSTERJOBS_STOP_FILE="$job_dir/stop" # once this file is there: save a checkpoint and end
   export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
+  export CLUSTERJOBS_NODE_RANK="node-rank-$token" # placeholder: each node replaces it by its rank
   export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 # a new store for restarted ranks
   export TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE='[rank${rank}]: ' # torchrun's label of a line
 
@@ -942,6 +943,7 @@ main() {
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for results
+  export CLUSTERJOBS_NODE_RANK="node-rank-$token" # placeholder: each node replaces it by its rank
   export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 # a new store for restarted ranks
   export TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE='[rank${rank}]: ' # torchrun's label of a line
   # libfabric and its NCCL plugin, wherever the AMI has them

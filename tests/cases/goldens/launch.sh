@@ -2447,7 +2447,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     "--rdzv-id=$SLURM_JOB_ID"
     --max-restarts=3
     --monitor-interval=0.5
-    --role=trainer
+    "--role=node-$CLUSTERJOBS_NODE_RANK"
     "--log-dir=$job_dir/ranks"
     --tee=3
     --local-ranks-filter=0
@@ -2461,6 +2461,8 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   export CLUSTERJOBS_ATTEMPT=$attempt # the watchdog knows the ranks by it
   run_ranks srun "${srun_options[@]}" bash -c '
+    set -- "${@//"$CLUSTERJOBS_NODE_RANK"/$SLURM_NODEID}" # replace the placeholder in the command below
+    export CLUSTERJOBS_NODE_RANK=$SLURM_NODEID
     export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=2 --nproc-per-node=2 --local-addr="$SLURMD_NODENAME" \
       --rdzv-backend=c10d --rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT" \
@@ -2609,7 +2611,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   launcher_options=(
     --tee=3
     "--log_dir=$job_dir/ranks"
-    --role=trainer
+    "--role=node $CLUSTERJOBS_NODE_RANK"
     --max_restarts=1
   )
   srun_options=(
@@ -2621,6 +2623,8 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   )
   # With a config file of its own, accelerate does not read the user's default_config.yaml.
   run_ranks srun "${srun_options[@]}" bash -c '
+    set -- "${@//"$CLUSTERJOBS_NODE_RANK"/$SLURM_NODEID}" # replace the placeholder in the command below
+    export CLUSTERJOBS_NODE_RANK=$SLURM_NODEID
     export NODE_RANK=$SLURM_NODEID
     exec accelerate launch --config_file="$1" \
       --num_machines=2 --num_processes=16 --machine_rank="$SLURM_NODEID" \
@@ -3149,9 +3153,6 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     --shard "$CLUSTERJOBS_NODE_RANK/4"
     --cache "${SCRATCH:-/tmp}/$SLURM_JOB_ID"
   )
-  launcher_options=(
-    "--role=node-$CLUSTERJOBS_NODE_RANK"
-  )
   srun_options=(
     --nodes=4 --ntasks=4 --ntasks-per-node=1 # as planned, even if sbatch got other options
     --label # every line says which task wrote it
@@ -3165,7 +3166,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     export NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=4 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" --no-python "$@"' \
-    node "${launcher_options[@]}" "${command[@]}"
+    node "${command[@]}"
   reason=completed
 }
 
