@@ -1,6 +1,6 @@
 """Hugging Face Accelerate's launcher, one per node. Source: accelerate 1.15, commands/launch.py."""
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.launchers import Launched, Launcher, LauncherOptions
@@ -17,6 +17,7 @@ from clusterjobs.launchers.torchrun import (
     check_restarts,
     check_streams,
 )
+from clusterjobs.spec import field_types
 from clusterjobs.spec.model import Key
 from clusterjobs.text import Value, expanding, joined
 
@@ -41,6 +42,14 @@ class Options(LauncherOptions):
     role: Role = None
     log_dir: LogDir = None
     tee: Tee = None
+    gradient_accumulation_steps: Annotated[
+        field_types.AnyText | None,
+        Key(
+            "the option of that name, for a Trainer with DeepSpeed whose number a command finds",
+            '"{{ values.accumulation }}"',
+            default_is="of the config file",
+        ),
+    ] = None
 
     def template(self, name: str) -> str:
         """Restarts need a rendezvous that the nodes can repeat."""
@@ -63,6 +72,7 @@ class Options(LauncherOptions):
             "--role": self.role,
             "--max_restarts": self.max_restarts or None,
             "--monitor_interval": self.monitor_interval,
+            "--gradient_accumulation_steps": self.gradient_accumulation_steps,
         }
         return tuple(
             joined(name, "=", str(value) if isinstance(value, (int, float)) else value)

@@ -80,7 +80,7 @@ _FORMS = {
 _FORMS["singularity"] = _FORMS["apptainer"]
 _EXAMPLES = {
     "pyxis": "nvcr.io#nvidia/pytorch:24.01-py3 (# behind the registry), or /fsx/images/a.sqsh",
-    "apptainer": "/fsx/images/a.sif, or docker://nvcr.io/nvidia/pytorch:24.01-py3",
+    "apptainer": "/fsx/images/a.sif, ./a.sif, or docker://nvcr.io/nvidia/pytorch:24.01-py3",
     "docker": "nvcr.io/nvidia/pytorch:24.01-py3",
     "shifter": "nvcr.io/nvidia/pytorch:24.01-py3 (the script adds docker:)",
 }
@@ -88,9 +88,14 @@ _EXAMPLES["singularity"] = _EXAMPLES["apptainer"]
 _HOST_AS_PATH = re.compile(r"(?:docker://)?[\w-]+(?:\.[\w-]+)+(?::\d+)?/")
 
 
+def _file(image: Value) -> Value:
+    """The image on the node: `./a.sif` is below the folder where sbatch is called."""
+    return folder_on_the_node(image) if image.startswith("./") else expanding(image)
+
+
 def _check_image(context: Context, container: WrittenContainer) -> None:
     runtime, image = container.runtime, container.image
-    is_file = is_absolute(image) and runtime not in ("docker", "shifter")
+    is_file = is_absolute(_file(image)) and runtime not in ("docker", "shifter")
     is_name = bool(_FORMS[runtime].fullmatch(image))
     if runtime == "pyxis" and _HOST_AS_PATH.match(image):
         is_name = False  # enroot would search nvcr.io/nvidia/pytorch on Docker Hub
@@ -291,7 +296,7 @@ def plan(context: Context) -> Container:
     mounts = plan_mounts(context, wanted)
     return Container(
         wanted.runtime,
-        expanding(wanted.image),
+        _file(wanted.image),
         mounts,
         tuple(_options(context, wanted)),
         (*_names(context.environment, venv), *role_variables(spec.roles)),
@@ -329,7 +334,7 @@ def _folder_of_ranks(container: WrittenContainer) -> Value:
 
 
 def _pyxis(container: WrittenContainer) -> Iterator[Directive]:
-    yield Directive("container-image", expanding(container.image), "software.container")
+    yield Directive("container-image", _file(container.image), "software.container")
     yield Directive("container-mounts", variable("container_mounts"), "")
     yield Directive("container-workdir", _folder_of_ranks(container), "else the image's own")
     yield Directive("container-env", variable("container_env"), "else the image's values win")

@@ -153,7 +153,7 @@ def check_place(path: Path, value: Any, way: Callable[[str], list[str]]) -> None
             "checkpoints.latest is looked up just before the ranks start",
             "use it in args or command",
         )
-    is_of_ranks = key in OF_THE_RANKS or path[1:] == ("role",)  # a launcher's option
+    is_of_ranks = key in OF_THE_RANKS or path[1:] in _OF_LAUNCHERS
     if NODE_RANK in variable_names(value) and not is_of_ranks:
         raise BadReferenceError(
             "job.node_rank differs on each node: "
@@ -164,7 +164,8 @@ def check_place(path: Path, value: Any, way: Callable[[str], list[str]]) -> None
 
 def check_computed(path: Path, value: Any) -> None:
     """Refuse `{{ values.NAME }}` in what is read before the commands have printed the values."""
-    if str(path[0]) not in _AFTER_VALUES and any(
+    is_after = str(path[0]) in _AFTER_VALUES or path[0:3:2] == ("values", "command")
+    if not (is_after or path[1:] in _OF_LAUNCHERS) and any(
         name.startswith(COMPUTED) for name in variable_names(value)
     ):
         raise BadReferenceError(
@@ -184,6 +185,8 @@ def computed_value(name: str, values: Any) -> Text:
     return variable(COMPUTED + name)
 
 
+# Options of launchers: torchrun.role, accelerate.gradient_accumulation_steps
+_OF_LAUNCHERS = (("role",), ("gradient_accumulation_steps",))
 _AFTER_VALUES = ("args", "command", "env", "prefix", "before", "after", "sidecars", "roles")
 
 

@@ -39,7 +39,7 @@ from clusterjobs.importing.scripts.record import (
 )
 from clusterjobs.importing.yaml_lines import scalar
 from clusterjobs.slurm.options import is_slurm_time
-from clusterjobs.spec.keys.environment import LIMITS
+from clusterjobs.spec.keys.environment import LIMITS, command_and_names
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
 _KEYS_OF_DIRECTIVES = names_in(
@@ -906,10 +906,8 @@ def _limit(line: str) -> tuple[str, str] | None:
 def _modules(arguments: Sequence[str]) -> list[str]:
     if arguments[:1] in (("load",), ("add",)):
         return list(arguments[1:])
-    if arguments[:1] in (("purge",), ("reset",)):
-        return ["purge"]
-    if arguments[:1] in (("use",), ("unload",), ("swap",)):
-        return [" ".join(arguments)]
+    if command_and_names(text := " ".join(arguments))[0] != "load":
+        return [text]
     return list(arguments) if arguments and not arguments[0].startswith("-") else []
 
 

@@ -87,6 +87,7 @@ def plan(context: Context) -> Environment:
     }
     check_variables(context, {name: show(value) for name, value in own.items()})
     check_references(context, own)
+    _check_values(context)
     variables = tuple(_variables(context, further))
     return Environment(
         own_slurm_variables(directives),
@@ -108,6 +109,19 @@ def plan(context: Context) -> Environment:
         spec.ulimit,
         tuple((name, one.command) for name, one in spec.values.items() if one.command),
     )
+
+
+def _check_values(context: Context) -> None:
+    """Commands of `values` run in their order: each can use the values above it."""
+    commands = [(COMPUTED + name, one.command) for name, one in context.spec.values.items()]
+    for position, (name, words) in enumerate(commands):
+        later = {other for other, _ in commands[position:]}
+        if any(later.intersection(variable_names(word)) for word in words or ()):
+            context.problem(
+                ("values", name.removeprefix(COMPUTED), "command"),
+                "the commands run in the order of the spec, and the value is not known yet",
+                "write it above this one",
+            )
 
 
 # Modules and environments of Python put their own folders in front of these.

@@ -167,7 +167,7 @@ class Container(SpecModel):
         Image,
         Key(
             "a file on shared storage (pyxis: `.sqsh`; apptainer and singularity: `.sif`), or an "
-            "image in a registry",
+            "image in a registry. `./a.sif` is below the folder where sbatch is called",
             "/fsx/images/pytorch.sqsh",
         ),
     ]

@@ -96,6 +96,8 @@ EnvValue: TypeAlias = Annotated[
 COMMANDS: dict[str, tuple[range, str, str]] = {
     "purge": (range(1), "takes no name", "purge"),
     "--force purge": (range(1), "takes no name", "--force purge"),
+    "reset": (range(1), "takes no name", "reset"),
+    "restore": (range(2), "takes at most one name", "restore my-modules"),
     "use": (range(1, 10), "needs a folder", "use /opt/modulefiles"),
     "unload": (range(1, 10), "needs a name", "unload gcc"),
     "swap": (range(1, 3), "needs one or two names", "swap gcc/12 gcc/13"),
@@ -113,7 +115,7 @@ def command_and_names(item: str) -> tuple[str, tuple[str, ...]]:
 
 
 def module_item(value: Any) -> str:
-    """The name of a module file, `purge`, `use FOLDER`, `unload NAME` or `swap OLD NEW`.
+    """The name of a module file, or one of COMMANDS.
 
     Old module commands pass names to a shell unquoted.
     """
@@ -191,7 +193,8 @@ class Software(SpecModel):
     modules: Annotated[
         tuple[ModuleItem, ...],
         Key(
-            "module files to load, `purge`, `use /opt/modulefiles`, `unload gcc`, "
+            "module files to load, `purge`, `reset`, `restore my-modules`, "
+            "`use /opt/modulefiles`, `unload gcc`, "
             "`swap gcc/12 gcc/13`",
             "[purge, cuda/12.4]",
             adds_to="items",

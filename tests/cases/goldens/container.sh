@@ -104,7 +104,7 @@
     --no-eval # else a shell evaluates the values of variables
     --pwd=/workspace # where the job runs
     "${mounts[@]/#/--bind=}"
-    /fsx/images/train.sif
+    "$SLURM_SUBMIT_DIR/./images/train.sif"
   )
 
 # ======== container-shifter-p4d

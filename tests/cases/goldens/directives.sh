@@ -212,7 +212,7 @@
 #SBATCH --open-mode=append
 #SBATCH --no-requeue
 
-{"name": "singularity", "spec": {"file": "spec.yaml", "sha256": "159c2059b35f26c608439dd11852e18e70ea96b076bc2f11638695de5eec9a73", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "deepspeed", "launcher": "srun", "content": "3c5cdfd1a1c5a559", "derived": {"queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 8, "cpus_per_task": 12, "data_parallel": 16, "batch.accumulation": 2, "ds_config.train_batch_size": 256, "mount /fsx": "/fsx", "mount $job_dir": "$job_dir", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "singularity", "spec": {"file": "spec.yaml", "sha256": "700e912cdcbe2645467ed73b192735dd576450b8b8728a6a1eb2268e8a253d24", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "deepspeed", "launcher": "srun", "content": "78fc0cf51ed7bb12", "derived": {"queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 8, "cpus_per_task": 12, "data_parallel": 16, "batch.accumulation": 2, "ds_config.train_batch_size": 256, "mount /fsx": "/fsx", "mount $job_dir": "$job_dir", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 
 # ======== container-shifter-p4d
 # shifter: 2 nodes x 8 GPUs (p4d.24xlarge), torchrun started by its own launcher
@@ -2063,7 +2063,7 @@
 #SBATCH --open-mode=append
 #SBATCH --requeue
 
-{"name": "loop", "spec": {"file": "spec.yaml", "sha256": "5bc39bb84b219108bc4520249f465b03aaf364970dcd8e5997ce8d131f06b9c7", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "accelerate", "launcher": "accelerate", "content": "d267ab5aa6677cf3", "origin": "framework=f8a7d6c3 script=4f8d10b9", "derived": {"launcher": "accelerate", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "loop", "spec": {"file": "spec.yaml", "sha256": "627f9eb848b8cc3e9f0786855695b0500454b01113ff05dff7f5ac56edd06da2", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "accelerate", "launcher": "accelerate", "content": "e169e370290fe2bd", "origin": "framework=f8a7d6c3 script=4f8d10b9", "derived": {"launcher": "accelerate", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 
 # ======== accelerate-cpu
 # loop: 2 nodes x 2 ranks (c6i.xlarge), accelerate started by its own launcher
@@ -2506,7 +2506,7 @@
 #SBATCH --open-mode=append
 #SBATCH --no-requeue
 
-{"name": "site-files", "spec": {"file": "spec.yaml", "sha256": "3a697f5ff9dd42853bc3a4533aceb7dadf3a018beef4f80072dcb21db1f88efb", "set": []}, "clusterjobs": "0.1.0", "cluster": "small", "framework": "command", "launcher": "srun", "content": "70fe93e32c625a9e", "derived": {"launcher": "srun", "queue": "train", "instance_type": "c6i.xlarge", "gpus_per_node": 0, "ranks_per_node": 1, "world_size": 2, "ntasks_per_node": 1, "cpus_per_task": 4, "data_parallel": 2, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "site-files", "spec": {"file": "spec.yaml", "sha256": "f614aab783853ee539e2f68c812bbed9c431a85e99352162ff1467971e4469bf", "set": []}, "clusterjobs": "0.1.0", "cluster": "small", "framework": "command", "launcher": "srun", "content": "50150f76e8255c28", "derived": {"launcher": "srun", "queue": "train", "instance_type": "c6i.xlarge", "gpus_per_node": 0, "ranks_per_node": 1, "world_size": 2, "ntasks_per_node": 1, "cpus_per_task": 4, "data_parallel": 2, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 
 # ======== modules-in-setup
 # modules-in-setup: 1 node x 1 rank (c6i.xlarge), command started by srun
@@ -2630,4 +2630,4 @@
 #SBATCH --open-mode=append
 #SBATCH --no-requeue
 
-{"name": "computed", "spec": {"file": "spec.yaml", "sha256": "1a084ecde9fca753c1ff31e1d7fbb291666875e6910b9fce39723adf6d92f4ee", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "torchrun", "content": "a66b910255ba8363", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "computed", "spec": {"file": "spec.yaml", "sha256": "11f740f50276e4771e076c5a15d3442fb6b37fc58353adc437870dde53b1d4c9", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "torchrun", "content": "c6c2c75c0f101b40", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}

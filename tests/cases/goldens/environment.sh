@@ -1288,6 +1288,7 @@ main() {
   type module >/dev/null 2>&1 || . /etc/profile.d/modules.sh || . /etc/profile.d/lmod.sh \
     || fail 'no command `module` on this node: name the file that defines it in software.source'
   module purge
+  module restore my-tools
   module use /opt/site/modulefiles
   module load gcc/13 openmpi/5.0
   module swap gcc/13 gcc/14
@@ -1355,6 +1356,7 @@ END
   # ---- values that commands print --------------------------------------------------------------
   compute_value steps yq .steps 'config file.yaml'; computed_steps=$result
   compute_value seed bash -c 'echo $RANDOM'; computed_seed=$result
+  compute_value warmup bash -c 'echo $(( $1 / 100 ))' bash "$computed_steps"; computed_warmup=$result
 
   # The spec's env has the last word.
   export RUN_SEED="${computed_seed-}"

@@ -2613,6 +2613,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     "--log_dir=$job_dir/ranks"
     "--role=node $CLUSTERJOBS_NODE_RANK"
     --max_restarts=1
+    "--gradient_accumulation_steps=$computed_steps"
   )
   srun_options=(
     --nodes=2 --ntasks=2 --ntasks-per-node=1 # as planned, even if sbatch got other options
@@ -3266,6 +3267,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   # ---- launch: one torchrun per node starts the node's ranks ---------------------------------
   command=(
     train.py
+    --warmup "$computed_warmup"
     --max-steps "$computed_steps"
     --run "r-$computed_seed"
   )
