@@ -88,7 +88,9 @@ def results(
             value = number_of(rows[0], key)
             first = rows[0]
             which = f"job {first.job_id}" if first.index is None else f"point {first.index}"
-            click.echo(f"{best}: {which}, {printable(key)} {value:g}")
+            without = sum(number_of(row, key) is None for row in rows) if is_over else 0
+            note = f" (without one: {without:,} of {len(rows):,})" if without else ""
+            click.echo(f"{best}: {which}, {printable(key)} {value:g}{note}")
 
 
 def _csv(titles: Sequence[str], cells: Sequence[Sequence[Value]]) -> str:

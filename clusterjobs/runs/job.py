@@ -139,6 +139,11 @@ class Job:
         """The text of the job's log. Raises InputError for a sweep: each of its points has one."""
         return self._only_point().log
 
+    @property
+    def result(self) -> Mapping[str, Any]:
+        """What its program has written: see `JobPoint.result`. Raises InputError for a sweep."""
+        return self._only_point().result
+
     def report(self) -> Mapping[str, Any]:
         """What the job has achieved: see `JobPoint.report`. Raises InputError for a sweep."""
         return self._only_point().report()
@@ -168,7 +173,7 @@ class Job:
         if others:
             raise one_problem(
                 f"{self._run.name} has {len(others) + 1} points, each with a log of its own",
-                hint="for point in job.points: print(point.log, point.report())",
+                hint="for point in job.points: print(point.log, point.result)",
             )
         return first
 

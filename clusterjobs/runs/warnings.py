@@ -63,6 +63,29 @@ def _missing(workdir: Value, inputs: Sequence[Input]) -> Iterator[Problem]:
             yield _missing_path(lack, one.where, one.key)
 
 
+def missing_where_submitted(
+    plan: Plan, spec: pathlib.Path, options: Sequence[str]
+) -> Iterator[Problem]:
+    """Files of a spec without `workdir`: the job runs in this folder, if no `options` of sbatch
+    name another one."""
+    given = (*options, *(f"--{one.name}" for one in plan.job.directives))
+    if plan.job.workdir or any(one.startswith(("--chdir", "-D")) for one in given):
+        return
+    folder = spec.parent
+    for one in plan.staging.inputs:
+        if one.made_late or not isinstance(one.path, str) or one.path.startswith("/"):
+            continue
+        beside = (folder / one.path).exists() and not folder.samefile(".")
+        is_here = pathlib.Path(one.path).exists()
+        if is_here and not beside:
+            continue
+        what = f"the job runs here, where there is no {one.path}"
+        if is_here:
+            what = f"the job runs {one.path} of this folder, and not the one beside the spec"
+        hint = f"submit in {folder}, or write `workdir`" if beside else "submit where it is"
+        yield Problem(what, one.where, one.key, hint, warning=True)
+
+
 def _missing_path(lack: str, where: Location | None, key: str) -> Problem:
     what = f"{lack}: if the nodes have the same one, the job ends before the training"
     hint = "correct the path, or put it there before the job starts"
@@ -136,7 +159,7 @@ def _other_checkpoints(plan: Plan, point: Point, origin: str) -> Iterator[Proble
     keys = {one.partition("=")[0] for one in there ^ {*origin.split()}}
     if there and keys and newest_checkpoint(str(folder), marker):
         yield Problem(
-            f"the checkpoints in {folder} are of another training, with another "
+            f"the checkpoints in {names(written.path)} are of another training, with another "
             f"{' '.join(sorted(keys))}: the job ends before the training",
             path="checkpoints.path",
             hint="choose another folder, or resume them with checkpoints: {from: any}",

@@ -57,19 +57,44 @@ def test_a_data_source_that_is_not_here(said: Callable[..., str], tmp_path: path
     assert said(data=data) == ""
 
 
-def test_submit_says_it_too(
-    clusterjobs: Callable[..., Any],
-    folder: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.fixture
+def submitted(
+    clusterjobs: Callable[..., Any], folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., str]:
+    """What `submit` says of a spec in the folder `specs`, called in the folder above."""
+
+    def call(*options: str, **keys: Any) -> str:
+        spec = {"name": "a", "cluster": "small", "framework": "torchrun", "script": "train.py"}
+        (folder / "specs").mkdir(exist_ok=True)
+        (folder / "specs/exp.yaml").write_text(yaml.safe_dump({**spec, **keys}))
+        (folder / "sbatch").write_text("#!/bin/sh\necho 7\n")
+        (folder / "sbatch").chmod(0o755)
+        monkeypatch.setenv("PATH", str(folder), prepend=":")
+        outcome = clusterjobs("submit", "specs/exp.yaml", *options)
+        assert outcome.code == 0, outcome.err
+        return str(outcome.err)
+
+    return call
+
+
+def test_submit_says_it_too(submitted: Callable[..., str], folder: pathlib.Path) -> None:
+    assert f"there is no {folder}/train.py" in submitted(workdir=str(folder))
+
+
+def test_submit_names_a_script_that_is_not_where_the_job_runs(
+    submitted: Callable[..., str], folder: pathlib.Path
 ) -> None:
-    spec = {"name": "a", "cluster": "small", "framework": "torchrun", "script": "train.py"}
-    (folder / "exp.yaml").write_text(yaml.safe_dump({**spec, "workdir": str(folder)}))
-    (folder / "sbatch").write_text("#!/bin/sh\necho 7\n")
-    (folder / "sbatch").chmod(0o755)
-    monkeypatch.setenv("PATH", str(folder), prepend=":")
-    outcome = clusterjobs("submit", "exp.yaml")
-    assert outcome.code == 0, outcome.err
-    assert f"there is no {folder}/train.py" in outcome.err
+    assert "the job runs here, where there is no train.py" in submitted()
+    (folder / "specs/train.py").touch()
+    told = submitted()
+    assert "the job runs here, where there is no train.py" in told
+    assert "submit in specs, or write `workdir`" in told
+    (folder / "train.py").touch()
+    told = submitted()
+    assert "the job runs train.py of this folder, and not the one beside the spec" in told
+    (folder / "specs/train.py").unlink()
+    for told in (submitted(), submitted("--", "--chdir=/elsewhere")):
+        assert "the job runs" not in told
 
 
 def test_in_the_shell_of_a_lab_the_inputs_are_in_the_labs_folder(

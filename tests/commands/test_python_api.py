@@ -140,7 +140,9 @@ def test_a_report_says_what_the_job_achieved(
     with pytest.raises(api.InputError, match="tiny has no log yet: it is pending"):
         job.report()
     folder = pathlib.Path("logs") / job.ids[0]
-    end(folder, "completed")
+    end(folder, "completed", result={"loss": {"eval": 0.1}})
+    slurm.set_queue()
+    assert job.result == {"loss.eval": 0.1}
     lines = [f"step {step}/40 loss {4 / step:.3f} samples/s 320.0\n" for step in range(1, 41)]
     (folder / "job.log").write_text("".join(lines))
     report = job.report()

@@ -111,6 +111,16 @@ def test_what_is_missing_is_submitted_in_order(clusterjobs: Run, slurm: StandInS
     ]
 
 
+def test_a_warning_about_a_needed_spec_names_its_file(
+    clusterjobs: Run, slurm: StandInSlurm, tmp_path: pathlib.Path
+) -> None:
+    write("prepare", f"workdir: {tmp_path}/code\n")
+    write("train", "needs: [prepare.yaml]\n")
+    done = clusterjobs("submit", "train.yaml")
+    told = f"prepare.yaml: there is no {tmp_path}/code, though its folder is here"
+    assert done.err.count(told) == 1
+
+
 @pytest.mark.parametrize("more", ["", SWEEP])
 def test_status_names_the_specs_that_a_pending_job_waits_for(
     clusterjobs: Run, slurm: StandInSlurm, more: str

@@ -69,6 +69,17 @@ def test_the_task_that_srun_names_first_is_the_one() -> None:
     assert (found.rank, found.lines[-1]) == ("3", "ValueError: loss is nan")
 
 
+@pytest.mark.parametrize(("launcher", "rank"), [("srun", "1"), ("torchrun", "node 1")])
+@pytest.mark.parametrize("how", ["Killed", "Out Of Memory", "Segmentation fault (core dumped)"])
+def test_a_task_that_a_signal_has_ended_comes_before_the_traceback_of_its_peer(
+    launcher: str, rank: str, how: str
+) -> None:
+    peer = labelled("0: ", [*TRACEBACK[:-1], "RuntimeError: Connection reset by peer"])
+    text = [f"srun: error: n2: task 1: {how}", *peer, "srun: error: n1: task 0: Terminated"]
+    found = first_traceback("\n".join(text), LAUNCHERS[launcher])
+    assert found == (rank, (how,), "the failure")
+
+
 def test_an_exception_that_followed_from_another_is_shown_with_it() -> None:
     between = ["", "During handling of the above exception, another exception occurred:", ""]
     second = [TRACEBACK[0], '  File "train.py", line 12', "OSError: disk"]

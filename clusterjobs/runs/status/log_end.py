@@ -121,7 +121,8 @@ _ANSI_CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _LINE_ENDS = re.compile(r"\r+\n?")
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _ENDED = re.compile(r"(?m)^clusterjobs: job [0-9_]+ ended with exit code .*$")
-_FAILED_TASK = re.compile(r"(?m)^srun: error: .*?: tasks? (\d+)")
+_FAILED_TASK = re.compile(r"(?m)^srun: error: .*?: tasks? (?P<task>\d+)[\d,-]*: (?P<how>.+)$")
+_EXITED = "Exited with exit code"  # else srun names the signal: Killed, Out Of Memory
 _RANKS = re.compile(r"\[rank(\d+)\]|\[(?:[^][]*,)?(\d+)\]<std\w+>|^ *(\d+): ")
 _TASK = re.compile(r" *(\d+): ")
 _LOCAL = re.compile(r"\[default(\d+)\]")
@@ -150,10 +151,10 @@ class Traceback(NamedTuple):
 def first_traceback(log: str, launcher: Launcher | None = None) -> Traceback | None:
     """The end of the first traceback of the last attempt.
 
-    If srun has named the task that failed first, the first one of that task. Where torchrun names a
-    rank that a signal has killed, that signal; where no rank has a traceback, the last lines before
-    that of torchrun. `launcher`: of the job, if it is known; srun's number of a task is a rank if
-    it is not.
+    If srun has named the task that failed first, the first one of that task. Where srun or torchrun
+    names a rank that a signal has killed, that signal; where no rank has a traceback, the last
+    lines before that of torchrun. `launcher`: of the job, if it is known; srun's number of a task
+    is a rank if it is not.
     """
     parts = _ENDED.split(_LINE_ENDS.sub("\n", _ANSI_CODES.sub("", log)))
     # the last attempt, or the one before it, if that alone has a traceback
@@ -162,8 +163,12 @@ def first_traceback(log: str, launcher: Launcher | None = None) -> Traceback | N
     if not starts:
         return None
     failed = _FAILED_TASK.search(text)
-    task = re.compile(rf" *{failed[1]}: ") if failed else None
-    at, label = next((one for one in starts if task and task.match(one[1])), starts[0])
+    task = re.compile(rf" *{failed['task']}: ") if failed else None
+    of_task = next((one for one in starts if task and task.match(one[1])), None)
+    if failed and not of_task and not failed["how"].startswith(_EXITED):
+        rank = _rank(f"{failed['task']}: ", launcher)
+        return Traceback(rank, (failed["how"][:_LONGEST_LINE],), "the failure")
+    at, label = of_task or starts[0]
     lines = [line[:_LONGEST_LINE] for line in _log_lines(text[at:], label)]
     cause = _ROOT_CAUSE.search(text)
     if cause and cause["code"] in _KILLED:

@@ -83,7 +83,7 @@ def prepared(
         raise InputError(in_order(problems))
     folders: set[str] = set()
     for one in found.values():
-        messages.show(one.run.warnings)
+        messages.show(tuple(_named(problem, one.spec.file) for problem in one.run.warnings))
         name = stem = pathlib.Path(one.spec.file).stem
         number = 1
         while name in folders:  # files of one name, in several folders
@@ -92,6 +92,11 @@ def prepared(
         folders.add(name)
         write_outputs(output / name, one.outputs, force)
     return dict(found)
+
+
+def _named(problem: Problem, file: str) -> Problem:
+    """The problem with the file, if it has no place of its own: there are several specs."""
+    return problem if problem.where else problem._replace(what=f"{file}: {problem.what}")
 
 
 class _Plain:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -29,6 +29,7 @@ from clusterjobs.runs.submit.sbatch import (
     fitted_to_slurm,
     record_submission,
 )
+from clusterjobs.runs.warnings import missing_where_submitted
 from clusterjobs.runs.write import write_outputs
 
 if TYPE_CHECKING:
@@ -49,12 +50,10 @@ def submit_run(
 
     `submitted`: called for each job. Raises InputError.
     """
+    run = fitted_to_slurm(run) if run.sweep else run
+    outputs = _write(run, output, force, options.sbatch, messages)
     if run.sweep is None:
-        return _submit_job(
-            run, _write(run, output, force, messages), options, submitted, needs, messages
-        )
-    run = fitted_to_slurm(run)
-    _write(run, output, force, messages)
+        return _submit_job(run, outputs["job.sh"], options, submitted, needs, messages)
     if needs:
         now = chosen_now(run, options)
         if not now.names:  # a point that fails from now on has nothing to wait for yet
@@ -72,13 +71,13 @@ def submit_run(
 
 def _submit_job(
     run: Run,
-    outputs: Mapping[str, str],
+    script: str,
     options: SubmitOptions,
     submitted: Callable[[RunJob], None],
     needs: Needs | None,
     messages: Messages,
 ) -> RunSubmission:
-    script, say = outputs["job.sh"], messages.say
+    say = messages.say
     (waits,) = needs.submit() if needs else (WaitsFor(),)
     with (
         needs.named_if_it_fails() if needs else nullcontext(),
@@ -118,10 +117,13 @@ def _record(
         yield record
 
 
-def _write(run: Run, output: pathlib.Path, force: bool, messages: Messages) -> dict[str, str]:
+def _write(
+    run: Run, output: pathlib.Path, force: bool, options: Sequence[str], messages: Messages
+) -> dict[str, str]:
     """Write the files, and show the warnings."""
     outputs = run.outputs()
-    messages.show(run.warnings)
+    here = missing_where_submitted(run.plan, run.file, options)
+    messages.show((*run.warnings, *here))
     for line in run.fitted.notice(output).splitlines():
         messages.say(line)
     write_outputs(output, outputs, force)
