@@ -174,11 +174,16 @@ def _check_time_limit(context: Context, budget: int, asked_seconds: int) -> None
             "add `time_limit: 1-00:00:00`",
         )
     elif limit and limit <= asked_seconds:
+        hint = f"a time_limit of at least {asked_seconds // 60 + 1} (minutes)"
+        assert context.spec.restarts
+        most = limit - 1 - (asked_seconds - context.spec.restarts.grace_seconds)
         context.problem(
             ("restarts", "grace_seconds"),
             f"the ranks may be asked to save {asked_seconds} s before the end of a time_limit of "
             f"{limit} s",
-            f"a time_limit of at least {asked_seconds // 60 + 1} (minutes), or less grace",
+            f"{hint}, or grace_seconds: {most}"
+            if most > 0
+            else f"{hint}: no grace is short enough",
         )
 
 

@@ -50,7 +50,7 @@ def test_the_largest_micro_batch_that_fits_is_named() -> None:
 def test_several_changes_are_named_together_if_one_is_not_enough() -> None:
     found = memory(micro_batch=4)
     assert len(found.remedies) == 1
-    assert found.remedies[0].startswith("a distributed optimizer, micro batch 1")
+    assert found.remedies[0].startswith("a distributed optimizer and micro batch 1 together: ")
 
 
 def test_sharding_is_a_remedy_for_ddp() -> None:

@@ -313,7 +313,8 @@ def _together(model: ModelShape, layout: Layout, share_of: ShareOf) -> tuple[str
         share = share_of(layout)
         descriptions.append(description)
     # `micro batch 4, micro batch 2` is `micro batch 2`.
-    return (_shown(", ".join(list({_kind(one): one for one in descriptions}.values())), share),)
+    *others, last = {_kind(one): one for one in descriptions}.values()
+    return (_shown(f"{', '.join(others)} and {last} together" if others else last, share),)
 
 
 def _kind(description: str) -> str:
