@@ -279,6 +279,10 @@ def test_a_running_job_shows_the_newest_checkpoint_of_its_folder(
     write_squeue(slurm, row("5", "RUNNING", "a"))
     (job,) = json.loads(clusterjobs("status", spec, "--json").out)["jobs"]
     assert (job["status"], job["checkpoint"], job["attempt"]) == ("running", "global_step30", 2)
+    spec.write_text(spec.read_text().replace(", marker: latest", ""))
+    os.utime(saved / "latest", (0, 0))
+    told = clusterjobs("status", spec).out
+    assert re.search(r" latest \(19(69|70)-\d\d-\d\d \d\d:\d\d:\d\d\) ", told)
 
 
 def test_text_of_other_programs_cannot_change_the_terminal(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -44,7 +45,8 @@ def _array(array: str, mark: str, tasks: Sequence[int]) -> str:
 
 def job_details(job: JobData) -> Iterator[str]:
     """A table of its attempts, and of its roles, data and exports if there are any."""
-    yield table([_ATTEMPT_HEAD, *(_cells(one, *_ATTEMPT_KEYS) for one in job["attempts"])])
+    attempts = [{**one, "checkpoint": _checkpoint(one)} for one in job["attempts"]]
+    yield table([_ATTEMPT_HEAD, *(_cells(one, *_ATTEMPT_KEYS) for one in attempts)])
     if job["roles"]:
         yield table([_ROLE_HEAD, *(_cells(one, *_ROLE_HEAD) for one in job["roles"])])
     if job["data"]:
@@ -92,7 +94,7 @@ def points_table(points: Sequence[Mapping[str, Any]], metric: str) -> str:
         own = str(point["index"]) if point["in_spec"] else point["name"]
         row = [own, *values, point["state"], point["job_id"]]
         row += [_text(point["attempt"]) if point["attempt"] else "", _step(point)]
-        row += [_text(point["checkpoint"])] if saved else []
+        row += [_checkpoint(point)] if saved else []
         rows.append([*row, *([_text(point["metric"])] if metric else []), _point_why(point)])
     return table([[short(cell) for cell in row] for row in rows])
 
@@ -121,7 +123,7 @@ def _listed(counts: Mapping[str, int]) -> str:
 def _job_row(job: JobData) -> tuple[str, ...]:
     count = len(job["attempts"]) + (job["status"] == RUNNING)
     why = "; ".join(filter(None, _reasons(job)))
-    row = (job["job_id"], job["state"] or "ended", str(count), _step(job), job["checkpoint"], why)
+    row = (job["job_id"], job["state"] or "ended", str(count), _step(job), _checkpoint(job), why)
     return tuple(map(printable, row))
 
 
@@ -169,6 +171,17 @@ def _step(one: Mapping[str, Any]) -> str:
     if one["step"] is None:
         return ""
     return f"{one['step']}/{one['steps']}" if one["steps"] else str(one["step"])
+
+
+_DATED = re.compile(
+    r"(\d{4}-\d\d-\d\d)\+(\d\d:\d\d:\d\d)\.\d+ (.+)"
+)  # of attempt_files.py
+
+
+def _checkpoint(one: Mapping[str, Any]) -> str:
+    """The newest one; with its time where no marker names it, but its own entry in the folder."""
+    found = _DATED.fullmatch(text := _text(one["checkpoint"]))
+    return f"{found[3]} ({found[1]} {found[2]})" if found else text
 
 
 def _cells(one: Mapping[str, Any], *names: str) -> tuple[str, ...]:
