@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -255,8 +256,18 @@ def up(
     say(f"the lab is running: {counted(len(spec.nodes), 'node')}, Slurm {this.facts.slurm}")
     for directory in spec.shared:
         say(f"  {directory} is {this.folder.shared(directory)}")
+    for line in hidden(spec.shared, (sys.prefix, str(Path.cwd()))):
+        say(line)
     option = this.folder.name_option
     say(f'  for sbatch and squeue in this shell: eval "$(clusterjobs lab env{option})"')
+
+
+def hidden(shared: Sequence[str], places: Iterable[str]) -> Iterator[str]:
+    """Warns of places on this machine that jobs do not see, below a shared folder of the lab."""
+    for folder in shared:
+        if found := [one for one in places if Path(one).is_relative_to(folder)]:
+            what = f"jobs see the lab's {folder}, and not this machine's with {found[0]}"
+            yield f"warning: {what}: use a folder elsewhere, such as below /home"
 
 
 @lab.command(short_help="Print settings for a shell to use the lab.")

@@ -11,6 +11,7 @@ import pytest
 from clusterjobs.errors import InputError
 from clusterjobs.files import GrowingFile
 from clusterjobs.lab import folder
+from clusterjobs.lab.command import hidden
 from clusterjobs.lab.folder import SCRIPTS, LabFolder, root_view
 from clusterjobs.lab.lab import Lab
 from clusterjobs.lab.namespaces import InitProcess, _how_to_allow
@@ -142,3 +143,8 @@ def test_commands_of_a_stopped_lab_report_it(tmp_path: Path) -> None:
 def test_the_scripts_are_valid_bash() -> None:
     for script in SCRIPTS.glob("*.sh"):
         subprocess.run(["bash", "-n", str(script)], check=True)
+
+
+def test_folders_of_this_machine_that_jobs_do_not_see_are_named() -> None:
+    (line,) = hidden(("/fsx", "/work"), ("/work/envs/torch", "/workshop", "/home/me"))
+    assert "jobs see the lab's /work, and not this machine's with /work/envs/torch" in line

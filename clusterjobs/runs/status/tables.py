@@ -173,9 +173,7 @@ def _step(one: Mapping[str, Any]) -> str:
     return f"{one['step']}/{one['steps']}" if one["steps"] else str(one["step"])
 
 
-_DATED = re.compile(
-    r"(\d{4}-\d\d-\d\d)\+(\d\d:\d\d:\d\d)\.\d+ (.+)"
-)  # of attempt_files.py
+_DATED = re.compile(r"(\d{4}-\d\d-\d\d)\+(\d\d:\d\d:\d\d)\.\d+ (.+)")  # of attempt_files.py
 
 
 def _checkpoint(one: Mapping[str, Any]) -> str:
