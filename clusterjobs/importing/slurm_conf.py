@@ -241,6 +241,8 @@ def _read_row(
         state=row.get("AVAIL", "up").upper(),
         limits_known="TIMELIMIT" in row,
     )
+    if old.total_nodes and "NODELIST" not in row:
+        return  # scontrol has the names
     merged = tuple(dict.fromkeys((*(old.nodes or ()), *names)))
     seen.partitions[name] = dataclasses.replace(old, nodes=merged)
     one = _sinfo_node(row, line)

@@ -208,34 +208,76 @@ def _chosen(seen: Seen, wanted: Sequence[str]) -> tuple[dict[str, Partition], li
 
 
 def _described_nodes(seen: Seen, partitions: dict[str, Partition]) -> dict[str, Node]:
-    """The nodes of all texts, and those that partitions describe only by their sums."""
-    nodes = {name: one for name, one in seen.nodes.items() if one.is_real}
+    """The nodes of all texts, completed by what partitions have in sum.
+
+    A node of several partitions has its part of the smallest, whose nodes are the most alike. What
+    a larger one says of its GPUs is not used if that is another number.
+    """
+    parts: dict[str, Node] = {}
+    for partition in sorted(partitions.values(), key=lambda one: one.total_nodes or 0):
+        own = _from_sums(partition)
+        if any(parts[name].gpus != one.gpus for name, one in own.items() if name in parts):
+            own = {name: dataclasses.replace(one, gpus=None) for name, one in own.items()}
+        for name, one in own.items():
+            parts.setdefault(name, one)
+    nodes = {
+        name: _completed(one, parts[name], seen) if name in parts else one
+        for name, one in seen.nodes.items()
+        if one.is_real
+    }
     for name, partition in partitions.items():
         unknown = [one for one in partition.nodes or () if one not in seen.nodes]
-        if len(unknown) == len(partition.nodes or ()) and partition.total_nodes:
-            nodes |= _from_sums(partition, unknown)
+        known = [(seen.nodes[one], parts.get(one)) for one in partition.members & seen.nodes.keys()]
+        fits = partition.total_cpus and all(part and _is_like(one, part) for one, part in known)
+        if partition.total_nodes and (fits or not known):
+            nodes |= {one: parts[one] for one in unknown}
         elif unknown:
             what = f"{counted(len(unknown), 'node')} of the partition {name} described by no text"
             seen.notes.append(f"left out: {what}, for example {unknown[0]}")
     return nodes
 
 
-def _from_sums(partition: Partition, names: Sequence[str]) -> dict[str, Node]:
+def _from_sums(partition: Partition) -> dict[str, Node]:
     """Nodes that all have an equal part of what the partition has; unknown where it has none."""
-    count = partition.total_nodes or 1
+    if not partition.total_nodes:
+        return {}
+    count, names = partition.total_nodes, partition.nodes or ()
     cpus, gpus = partition.total_cpus or 0, partition.total_gpus
+    memory = (partition.total_memory_mib or 0) // count
     is_equal = cpus % count == 0 and all(one.number % count == 0 for one in gpus)
     if not is_equal:
         return {name: Node(name, partitions=(partition.name,)) for name in names}
     one = Node(
         name="",
         cpus=cpus // count or None,
-        memory_mib=(partition.total_memory_mib or 0) // count or None,
+        memory_mib=memory if memory > 1 else None,  # 1: no node has a RealMemory
         # AccountingStorageTRES may leave GPUs out of the sums: without them they are unknown
         gpus=tuple(one._replace(number=one.number // count) for one in gpus) or None,
         partitions=(partition.name,),
     )
     return {name: dataclasses.replace(one, name=name) for name in names}
+
+
+def _completed(node: Node, part: Node, seen: Seen) -> Node:
+    """The node with its part of a partition's sums, unless it shows that the nodes differ."""
+    if _is_like(node, part):
+        return node.filled_from(part)
+    if node.gpus is None and part.gpus:
+        (partition,) = part.partitions
+        seen.notes.append(
+            f"the GPUs of {node.name} are unknown: it has {node.cpus} CPUs, and an equal part of "
+            f"the partition {partition} would be {part.cpus}"
+        )
+    return node
+
+
+def _is_like(node: Node, part: Node) -> bool:
+    """Whether the node's own CPUs and GPUs, where they are known, are those of its equal part."""
+    gpus = [sum(gpu.number for gpu in one.gpus or ()) for one in (node, part)]
+    has_gpus = None in (node.gpus, part.gpus) or gpus[0] == gpus[1]
+    return has_gpus and (
+        node.cpus is None or part.cpus in (None, node.cpus, node.cpus + node.reserved_cpus)
+    )
 
 
 def _belongs(node: Node, partition: Partition) -> bool:

@@ -28,7 +28,7 @@ from clusterjobs.sections.files import render as render_files
 from clusterjobs.sections.job import check_parameters
 from clusterjobs.sections.job import plan as plan_job
 from clusterjobs.sections.job import render as render_job
-from clusterjobs.sections.job.checks import check_age, check_clock, check_versions
+from clusterjobs.sections.job.checks import check_age, check_clock, check_signal, check_versions
 from clusterjobs.sections.launch import plan as plan_launch
 from clusterjobs.sections.launch import plan_program
 from clusterjobs.sections.launch import render as render_launch
@@ -123,6 +123,7 @@ CHECKS: tuple[Check, ...] = (
     check_age,
     check_versions,
     check_clock,
+    check_signal,
     check_precision,
     check_use_of_nodes,
     check_folders,

@@ -104,3 +104,24 @@ def test_the_message_says_which_slurm_has_the_option() -> None:
     assert problem.what == "srun of the cluster's Slurm, 25.11.8, has no option --uid"
     assert problem.hint.startswith("remove it: Slurm 22.05 has it.")
     assert "parallelcluster: 3.13.1" in problem.hint
+
+
+@pytest.mark.parametrize(
+    ("signal", "keys", "code"),
+    [
+        ("B:USR1@120", {}, 138),
+        ("RB:SIGHUP", {}, 129),
+        ("B:12@60", {}, 140),
+        ("B:USR1@120", {"setup": ["trap 'touch stop' USR2"]}, 138),
+        ("B:USR1@120", {"setup": ["trap 'touch stop' SIGUSR1"]}, 0),
+        ("B:USR1@120", {"software": {"setup": ["trap 'touch stop' TERM 10"]}}, 0),
+        ("USR1@120", {}, 0),
+        ("B:CONT@120", {}, 0),
+    ],
+)
+def test_a_signal_that_ends_the_jobs_own_script_is_a_warning(
+    signal: str, keys: dict[str, object], code: int
+) -> None:
+    warnings = plan_of(sbatch={"signal": signal}, **keys).warnings
+    found = [one for one in warnings if one.path == "sbatch.signal"]
+    assert [f"exit code {code}" in one.what for one in found] == [True] * bool(code)

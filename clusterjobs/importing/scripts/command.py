@@ -153,6 +153,8 @@ def _report(script: str, imported: Imported, proof: Proof, cluster: str | None) 
         yield f"assumed: {text}"
     if cluster is None:
         yield "assumed: a cluster with the script's queue and nodes; write its name at cluster:"
+    for text in proof.allocation:
+        yield f"allocated: {text}"
     for difference in proof.differences:
         yield f"different: {difference}"
     if proof.problems:
@@ -178,6 +180,7 @@ def _data(script: str, imported: Imported, proof: Proof) -> dict[str, object]:
         "variables": proof.variables,
         "points": max(1, len(imported.points)),
         "differences": list(proof.differences),
+        "allocation": list(proof.allocation),
         "not_carried_over": [one._asdict() for one in proof.missing],
         "not_needed": dict(proof.derived),
         "assumed": list(imported.assumed),

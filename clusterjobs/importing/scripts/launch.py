@@ -23,10 +23,11 @@ _IN_FRONT = ("numactl", "nsys", "ncu", "time", "nice", "taskset", "stdbuf", "tim
 _NO_SCRIPT = (("-c",), ("-",), ())  # what follows python
 _INSTALLERS = (("pip",), ("venv",), ("virtualenv",), ("ensurepip",))  # what follows python -m
 # They never train.
-_TOOLS = names_in(
+TOOLS = names_in(
     "hostname ip mkdir cp rm ls echo cat bash_only nvidia-smi dcgmi rsync tar chmod env "
     "ln mv touch killall pkill sync df du lscpu lstopo ibstat fi_info printenv uname date "
-    "sleep"
+    "sleep aws azcopy bzip2 chown curl dd find gsutil gunzip gzip pigz rclone rmdir s5cmd scp "
+    "unsquashfs unzip wget xz zstd"
 )
 # Options of torchrun that the job sets itself: torch/distributed/run.py.
 _DERIVED = {
@@ -117,7 +118,7 @@ def _trains(launch: Launch) -> bool:
     if not launch.words:
         return False
     name = posixpath.basename(launch.words[0])
-    if name in _TOOLS or (_PYTHON.fullmatch(name) and launch.words[1:2] in _NO_SCRIPT):
+    if name in TOOLS or (_PYTHON.fullmatch(name) and launch.words[1:2] in _NO_SCRIPT):
         return False
     if launch.words[1:2] == ("-m",) and launch.words[2:3] in _INSTALLERS:
         return False
@@ -149,6 +150,13 @@ def peel(call: Call) -> Launch | None:
     )
 
 
+def without_srun(call: Call) -> tuple[Mapping[str, str], str, list[str]]:
+    """The options of a call of srun, the image of pyxis among them, and what each task runs."""
+    peeled = _Peeled(call)
+    words = peeled.of_srun(list(call.arguments))
+    return peeled.srun, peeled.image, words
+
+
 class _Peeled:
     """The layers of a launch that were found so far."""
 
@@ -170,7 +178,7 @@ class _Peeled:
             name = posixpath.basename(words[0])
             if name == "srun":
                 self.has_srun = True
-                words = self._srun(words[1:])
+                words = self.of_srun(words[1:])
             elif name in _MPI:
                 self.launcher = "mpirun"
                 words = self._mpirun(words[1:])
@@ -198,7 +206,8 @@ class _Peeled:
                 self.words = words
                 return
 
-    def _srun(self, words: list[str]) -> list[str]:
+    def of_srun(self, words: list[str]) -> list[str]:
+        """Take the options of srun; what is left is what it starts."""
         known = known_options("srun")
         while words and words[0].startswith("-"):
             word = words.pop(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from clusterjobs.clusters.source import is_path
@@ -28,7 +28,8 @@ class Proof(NamedTuple):
 
     `missing`: what was not carried over.
     `problems`: why it does not render; then nothing was compared. `differences`: in the words.
-    `words`, `variables`: how many are equal.
+    `words`, `variables`: how many are equal. `allocation`: what the job gets, where the script
+    asks for something else.
     """
 
     text: str
@@ -38,6 +39,7 @@ class Proof(NamedTuple):
     words: int
     variables: int
     missing: tuple[Line, ...]
+    allocation: tuple[str, ...] = ()
 
     @property
     def is_same(self) -> bool:
@@ -49,9 +51,25 @@ def prove(imported: Imported, folder: pathlib.Path, cluster: str | None, written
 
     A key that is refused is left out, with the reason that `render` gives: the job sets it itself
     (`MASTER_ADDR`), or it is missing.
-    `cluster`: None if none was named; then a cluster of the script's size takes its place.
+    `cluster`: None if none was named; then a cluster of the script's size takes its place. It also
+    says which keys to leave out where the spec does not fit to the cluster that was named.
     """
     left_out: dict[str, str] = {}
+    proof = _proof(imported, folder, cluster, written_to, left_out)
+    if proof.problems and cluster:
+        _proof(imported, folder, None, written_to, left_out)
+        proof = _proof(imported, folder, cluster, written_to, left_out)
+    return proof
+
+
+def _proof(
+    imported: Imported,
+    folder: pathlib.Path,
+    cluster: str | None,
+    written_to: str,
+    left_out: dict[str, str],
+) -> Proof:
+    """The proof with one cluster; what it refuses is added to `left_out`."""
     for _ in range(_ROUNDS):
         text = imported.text(left_out)
         derived = {path: why for path, why in left_out.items() if _is_derived(path, why)}
@@ -79,8 +97,27 @@ def prove(imported: Imported, folder: pathlib.Path, cluster: str | None, written
             differences = tuple(dict.fromkeys(text for found, _, _ in done for text in found))
             words = sum(one for _, one, _ in done)
             variables = sum(one for _, _, one in done)
-            return Proof(text, not_needed, (), differences, words, variables, missing)
+            allocation = tuple(_allocation(points[0], plans[0], knows_nodes=cluster is not None))
+            return Proof(text, not_needed, (), differences, words, variables, missing, allocation)
     raise AssertionError("each round leaves out at least one key")
+
+
+def _allocation(imported: Imported, plan: Plan, *, knows_nodes: bool) -> Iterator[str]:
+    """What the job gets of each node, where the script asks for something else."""
+    options, size, placement = imported.options, imported.size, plan.placement
+    added = [] if "exclusive" in options or not placement.exclusive else ["whole nodes"]
+    own_memory = options.get("mem") == "0"
+    if not own_memory and any(one.name == "mem" and one.value == 0 for one in plan.job.directives):
+        added.append("all memory (--mem=0)")
+    if added:
+        hint = "; sbatch: {exclusive: false} shares the nodes" if len(added) == 2 else ""
+        yield f"{' with '.join(added)}, for which the script does not ask{hint}"
+    cpus, tasks = options.get("cpus-per-task", ""), size.tasks_per_node or 1
+    if knows_nodes and cpus.isdecimal() and placement.cpus not in (None, int(cpus) * tasks):
+        yield f"{placement.cpus} CPUs of each node, not {int(cpus) * tasks}"
+    gpus = placement.shape.gpus_per_node
+    if gpus != (size.gpus_per_node or 0):
+        yield f"{gpus} GPUs of each node, not {size.gpus_per_node or 0}"
 
 
 def _is_derived(path: str, why: str) -> bool:

@@ -90,6 +90,7 @@ class Recorded(NamedTuple):
     """What the script did. `sourced`: files that it read into itself. `notes`: what was assumed.
 
     `undecided`: lines with a condition on what is not known here: a stand-in, a file, a program.
+    `programs`: also those that it calls only in other cases.
     """
 
     calls: tuple[Call, ...]
@@ -98,6 +99,7 @@ class Recorded(NamedTuple):
     in_substitutions: frozenset[str]
     notes: tuple[str, ...]
     undecided: tuple[int, ...] = ()
+    programs: frozenset[str] = frozenset()
 
 
 class Given(NamedTuple):
@@ -202,10 +204,12 @@ class Recording:
             frozenset(name for name in inside - outside if name),
             tuple(dict.fromkeys(self._notes)),
             self._undecided(),
+            frozenset((*self._programs, *(one.program for one in self._calls))),
         )
 
     def _undecided(self) -> tuple[int, ...]:
-        code = [re.sub(r"(^|\s)#.*", "", line) for line in self._text.splitlines()]
+        lines = [_QUOTED.sub("''", line) for line in self._text.splitlines()]
+        code = [re.sub(r"(^|\s)#.*", "", line) for line in lines]
         called = {call.line for call in self._calls} | self._filtered
         found = {n for n in called if 0 < n <= len(code) and _DECIDES.search(code[n - 1])}
         found |= {n for n, line in enumerate(code, 1) if "$?" in line and _CONDITION.search(line)}
@@ -403,6 +407,7 @@ _CONDITION = re.compile(
 )
 _CASE = re.compile(r"\bcase\s+(\S+)\s+in\b")
 _ARITHMETIC = re.compile(r"(?<![$\w])(?<!for )\(\((.*?)\)\)")
+_QUOTED = re.compile(r"'[^'\n]*'|\"(?:[^\"\\$`]|\\.|\$(?!\())*\"")  # without `$(...)`
 _DECIDES = re.compile(r"\b(?:if|elif)\s|&&|\|\||(?:^|\s)!\s")
 _LOOPS = re.compile(r"^\s*(?:while|until|for)\b|\bcase\b")
 _ALWAYS_SET = ("HOME", "USER", "MASTER_ADDR", "SLURM_JOB_ID", "SLURM_SUBMIT_DIR")

@@ -17,11 +17,14 @@ from clusterjobs.importing.scripts.directives import (
     take_options,
 )
 from clusterjobs.importing.scripts.launch import (
+    TOOLS,
     Launch,
     launches,
+    peel,
     program_words,
     torchrun_keys,
     with_arguments,
+    without_srun,
 )
 from clusterjobs.importing.scripts.marks import UNKNOWN, Mark, Marks
 from clusterjobs.importing.scripts.record import (
@@ -47,7 +50,7 @@ _KEYS_OF_DIRECTIVES = names_in(
     " array"
 )
 _DERIVED_DIRECTIVES = {
-    "cpus-per-task": "it follows from the CPUs of a node and its tasks",
+    "cpus-per-task": "the job's own follows from the CPUs of a node and its tasks",
     "output": "the log is job.log in the job's folder",
     "error": "the errors are in job.log, too",
     "open-mode": "a job that starts again goes on in the same log",
@@ -66,6 +69,8 @@ _CHOOSES = re.compile(r"\$\(\((?:[^()]|\([^()]*\))*?(?:[?]|[<>](?![<>])|[!=]=|&&
 _TRAP = re.compile(
     r"^\s*trap\s+(?:--\s+)?(?:'[^']*'|\"(?:[^\"\\]|\\.)*\"|[\w./-]{2,})\s+([A-Z0-9][A-Z0-9+ ]*)"
 )
+_TO_THE_SCRIPT = re.compile(r"R?BR?:", re.IGNORECASE)  # of --signal
+_REQUEUES = re.compile(r"(?m)^[^#\n]*\b(?:scontrol\s+(?:-\S+\s+)*requeue|sbatch\s+\"?\$\{?0)\b")
 _PRINTS = names_in(
     "nvidia-smi hostname scontrol ip which lscpu ibstat fi_info squeue sinfo printenv "
     "uname nvcc ldd clear getent dig date whoami id nproc free df uptime basename dirname realpath"
@@ -100,7 +105,7 @@ class Imported(NamedTuple):
     `assumed`: what the script does not say. `submitted`: the jobs that this script gives to sbatch,
     instead of a launch of its own. `launches`: how often one line of it launches. `array`: the
     indexes of `--array`. `has_array`: the spec has them, too. `points`: what each point of a sweep
-    was made from.
+    was made from. `options`: of sbatch, as the script has them.
     """
 
     entries: tuple[Entry, ...]
@@ -119,6 +124,7 @@ class Imported(NamedTuple):
     array: str = ""
     has_array: bool = False
     points: tuple[Imported, ...] = ()
+    options: Mapping[str, str] = {}
 
     def missing_without(
         self, left_out: Mapping[str, str], derived: Mapping[str, str]
@@ -256,6 +262,7 @@ class _Import:
     def __init__(self, job: Job, marks: Marks) -> None:
         self._job, self._text, self._files, self._marks = job, job.text, job.files, marks
         self._first_node = marks.text(FIRST_NODE)
+        self._all_nodes = marks.text(Mark("SLURM_JOB_NODELIST"), ",Z")
         options = {one.name: one for one in (*read_directives(job.text), *job.options)}
         self._directives = tuple(options.values())
         self._options = {one.name: one.value for one in self._directives}
@@ -274,7 +281,7 @@ class _Import:
         if not found and not self._submits(recorded):
             recorded = recording.again_without_exits()
             found = launches(recorded.calls)
-        found = [one for one in found if not self._only_prints(one)]
+        found = [one for one in found if not one.code or self._programs(one) - TOOLS - _PRINTS]
         started = [one for one in found if one.has_srun or one.launcher]
         is_job = started or (found and self._directives)
         submitted = () if is_job else self._submitted(recorded)
@@ -297,7 +304,10 @@ class _Import:
         if launch:
             self._node_number(launch)
         for other in found[:-1] if number is None else ():
-            why = "another launch: one job has one; write a spec for each, with needs"
+            why = (
+                "another launch: one job has one; write a spec for each, with needs, or a step in"
+                " before: docs/steps.md"
+            )
             self._missing.append(
                 Line(other.call.line, self._marks.shown(" ".join(other.call.words))[:80], why)
             )
@@ -341,6 +351,7 @@ class _Import:
             self._marks,
             self._text,
             self._derived,
+            options=self._options,
         )
 
     @staticmethod
@@ -395,6 +406,9 @@ class _Import:
     def _add(self, key: str, value: str, comment: str = "") -> None:
         self._entries.append(Entry(key, value, comment))
 
+    def _value_of(self, key: str) -> str:
+        return next((one.value for one in self._entries if one.key == key), "")
+
     def _keys(self) -> set[str]:
         return {one.key for one in self._entries}
 
@@ -415,7 +429,7 @@ class _Import:
 
     def _conditions(self, recording: Recording, recorded: Recorded) -> None:
         """Conditions on what is not known, if the launch depends on them."""
-        for line in recorded.undecided:
+        for line in {*recorded.undecided} - {one.number for one in self._missing}:
             ways = [recording.decided(line, is_true) for is_true in (True, False)]
             done = [_done(way) for way in ways if way]
             if len(done) < 2 or (done[0] != done[1] and None not in done):
@@ -469,12 +483,10 @@ class _Import:
         in_step = srun is not None
         return Recording(code, self._files, options, self._marks, folder, in_step, given)
 
-    def _only_prints(self, launch: Launch) -> bool:
-        """Whether it is code that only shows what is there: `bash -c 'hostname; nvidia-smi'`."""
-        if not launch.code:
-            return False
-        calls = self._recording(launch.code).all().calls
-        return all(posixpath.basename(one.program) in _PRINTS for one in calls)
+    def _programs(self, launch: Launch) -> set[str]:
+        """The program that a launch starts; of `bash -c 'mkdir a && tar xf b'`, mkdir and tar."""
+        found = self._recording(launch.code).all().programs if launch.code else launch.words[:1]
+        return {posixpath.basename(one) for one in found}
 
     def _patterns(self, words: Sequence[str]) -> None:
         """Words that bash would replace by the names of files."""
@@ -571,10 +583,9 @@ class _Import:
         own = size_of({**self._options, **srun})
         per_node = 1 if launch.launcher else own.tasks_per_node or self._size.gpus_per_node
         gpus = size_of({"nodes": str(nodes), **srun}).gpus_per_node
-        all_nodes = self._marks.text(Mark("SLURM_JOB_NODELIST"), ",Z")
         differs = {
             "nodes": srun.get("nodes") != str(nodes),
-            "nodelist": nodes > 1 and srun.get("nodelist") != all_nodes,
+            "nodelist": nodes > 1 and srun.get("nodelist") != self._all_nodes,
             "ntasks": bool(per_node) and srun.get("ntasks") != str(nodes * (per_node or 1)),
             "ntasks-per-node": bool(launch.launcher) and srun.get("ntasks-per-node") != "1",
             **dict.fromkeys(
@@ -773,8 +784,8 @@ class _Import:
         before, after = self._around(recorded.calls, launch, ranks)
         for key, calls in (("before", before), ("after", after)):
             others = [one for one in calls if one not in ranks]
-            steps = [self._step(one) for one in others if self._is_step(one, recorded)]
-            if steps:
+            steps = [self._step(one, launch) for one in others if self._is_step(one, recorded)]
+            if steps := [one for one in steps if one]:
                 self._add(key, "\n" + "\n".join(f"  - {one}" for one in steps))
 
     def _around(
@@ -804,7 +815,8 @@ class _Import:
         name = posixpath.basename(call.program)
         if name in _PRINTS or name in _SETS_UP or call.program in recorded.in_substitutions:
             return False
-        if name == "srun" and any(one in _PRINTS or "hostname" in one for one in call.arguments):
+        started = peel(call) if name == "srun" else None
+        if started and ">" not in started.code and self._programs(started) <= _PRINTS:
             return False
         if name == "sbatch":
             what = " ".join(call.words)[:80]
@@ -817,8 +829,27 @@ class _Import:
             return False
         return True
 
-    def _step(self, call: Call) -> str:
-        return f"{{command: {self._list(call.words)}}}"
+    def _step(self, call: Call, launch: Launch) -> str:
+        """The step of a program; "" if none is like its srun."""
+        if posixpath.basename(call.program) != "srun":
+            return f"{{command: {self._list(call.words)}}}"
+        srun, image, words = without_srun(call)
+        own, nodes = size_of({**self._options, **srun}), self._size.nodes
+        tasks = srun.get("ntasks", str(own.nodes * (own.tasks_per_node or 1)))
+        ranks = self._value_of("ranks_per_node") or str(self._size.gpus_per_node or 1)
+        per = {str(nodes * int(ranks)): ", per: rank", str(nodes): ", per: node", "1": ""}
+        lost = [name for name in srun if name not in _DERIVED_SRUN or name == "chdir"]
+        if srun.get("nodelist", self._first_node) not in (self._first_node, self._all_nodes):
+            lost.append("nodelist")
+        if tasks not in per or (tasks != "1" and own.nodes != nodes):
+            lost.append("ntasks")
+        if image not in ("", launch.image):
+            lost.append("container-image")
+        for name in lost:
+            what = self._marks.shown(" ".join(call.words))[:80]
+            self._missing.append(Line(call.line, what, f"a step has nothing like --{name} of srun"))
+        inside = ", container: true" if image else ""
+        return "" if lost else f"{{command: {self._list(words)}{per[tasks]}{inside}}}"
 
     def _written_files(self) -> None:
         """Files that the script itself writes, such as a config of DeepSpeed."""
@@ -852,15 +883,29 @@ class _Import:
                 self._missing.append(Line(one.line, what, why))
             elif one.name == "array" and not (is_command or self._job.given.array_index):
                 self._missing.append(Line(one.line, "--array", "write a sweep: docs/sweeps.md"))
+            elif self._is_for_the_script(one):
+                why = "its handler is not carried over: the signal would end the job's own script"
+                if _REQUEUES.search(self._text):
+                    why += "; to start again at the time limit, restarts: {time_limit: N}"
+                self._missing.append(Line(one.line, f"--signal={one.value}", why))
             elif one.name in _DERIVED_DIRECTIVES and key not in self._keys():
                 self._derived[f"line {one.line}: --{one.name}"] = _DERIVED_DIRECTIVES[one.name]
         known = {*_KEYS_OF_DIRECTIVES, *_DERIVED_DIRECTIVES}
         if is_command and not self._job.given.array_index:
             known.remove("array")  # an array of a command has no points
-        kept = [one for one in self._directives if one.name not in known]
+        kept = [
+            one
+            for one in self._directives
+            if one.name not in known and not self._is_for_the_script(one)
+        ]
         if kept:
             lines = [f"  {one.name}: {_value(one.value) if one.value else 'true'}" for one in kept]
             self._add("sbatch", "\n" + "\n".join(dict.fromkeys(lines)))
+
+    @staticmethod
+    def _is_for_the_script(directive: Directive) -> bool:
+        """Whether it is a signal that the script gets, and not the ranks."""
+        return directive.name == "signal" and bool(_TO_THE_SCRIPT.match(directive.value))
 
 
 def _done(recorded: Recorded) -> object:

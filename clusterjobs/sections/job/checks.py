@@ -277,6 +277,31 @@ def _refuse_unknown(context: Context, program: Program, name: str, options: Know
         )
 
 
+_TO_THE_SCRIPT = re.compile(r"R?BR?:(?:SIG)?(\w+)(?:@\d+)?", re.IGNORECASE | re.ASCII)
+# Those that end a script, but TERM, after which the ranks may save.
+_NUMBERS = {"HUP": 1, "INT": 2, "QUIT": 3, "ABRT": 6, "USR1": 10, "USR2": 12, "ALRM": 14}
+
+
+def check_signal(context: Context) -> None:
+    """Warn of a signal to the job's own script that only ends it."""
+    value, own = context.spec.sbatch.get("signal"), context.environment
+    found = _TO_THE_SCRIPT.fullmatch(str(value))
+    names = {str(number): name for name, number in _NUMBERS.items()}
+    name = names.get(found[1], found[1].upper()) if found else ""
+    if name not in _NUMBERS or context.spec.restarts:
+        return
+    handled = re.compile(rf"\btrap\b.*\b(?:(?:SIG)?{name}|{_NUMBERS[name]})\b", re.DOTALL)
+    if not any(map(handled.search, (*own.site_setup, *own.software_setup, *own.setup))):
+        context.problem(
+            ("sbatch", "signal"),
+            f"{value} ends the job with exit code {128 + _NUMBERS[name]}: the signal is for the "
+            "job's own script, where nothing handles it",
+            "restarts: {time_limit: N} starts again at the time limit; without B:, the ranks get "
+            f"the signal; setup may have a trap of {name}",
+            warning=True,
+        )
+
+
 _CLOCK = re.compile(r"[0-9]+:[0-9]+", re.ASCII)
 
 

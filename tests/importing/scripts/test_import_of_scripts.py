@@ -976,3 +976,116 @@ def test_the_framework_of_the_python_script_is_named(
     (tmp_path / "train.py").write_text("from transformers import Trainer\nTrainer(None)\n")
     assumed = _import(tmp_path, capsys, f"{ONE}{_TRAIN}\n")["assumed"]
     assert any("framework: huggingface" in one for one in assumed)
+
+
+@pytest.mark.parametrize("restarts", [True, False])
+def test_a_signal_whose_handler_is_not_carried_over_is_left_out(
+    restarts: bool, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    handler = "scontrol requeue $SLURM_JOB_ID" if restarts else "touch stop"
+    signal = f"#SBATCH --signal=B:USR1@120\n#SBATCH --requeue\ntrap '{handler}' USR1\n"
+    found = _import(tmp_path, capsys, HEAD + signal + "srun torchrun train.py\n")
+    assert yaml.safe_load(found["spec"])["sbatch"] == {"account": "ml", "requeue": True}
+    directive, trap = found["not_carried_over"]
+    assert (directive["number"], directive["what"]) == (7, "--signal=B:USR1@120")
+    assert ("restarts: {time_limit: N}" in directive["why"]) is restarts
+    assert trap["what"].startswith("trap")
+
+
+def test_a_signal_to_the_ranks_stays(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = _import(tmp_path, capsys, HEAD + "#SBATCH --signal=USR1@60\nsrun torchrun train.py\n")
+    assert '  signal: "USR1@60"' in found["spec"]
+
+
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        (
+            'srun --ntasks-per-node=1 bash -c "mkdir -p /s/$USER && [ -f d ] || tar xf d"',
+            {
+                "command": ["bash", "-c", "mkdir -p /s/{{ env.USER }} && [ -f d ] || tar xf d"],
+                "per": "node",
+            },
+        ),
+        ("srun --ntasks-per-node=1 ./warm.bin", None),
+        ("srun mkdir -p /s", {"command": ["mkdir", "-p", "/s"], "per": "node"}),
+        ("srun -N1 -n1 tar xf /d", {"command": ["tar", "xf", "/d"]}),
+        ("srun --ntasks-per-node=8 touch /d", {"command": ["touch", "/d"], "per": "rank"}),
+    ],
+)
+def test_an_srun_before_the_training_is_a_step_or_named_once(
+    line: str,
+    step: dict[str, Any] | None,
+    tmp_path: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = _import(tmp_path, capsys, f"{HEAD}{line}\nsrun torchrun train.py\n")
+    assert yaml.safe_load(found["spec"]).get("before") == (step and [step])
+    assert [one["number"] for one in found["not_carried_over"]] == ([] if step else [7])
+    assert found["same"]
+
+
+def test_an_srun_that_no_step_can_be_like_is_named(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = "srun -n 3 touch /d\nsrun --mpi=pmix mkdir /d\n"
+    found = _import(tmp_path, capsys, HEAD + lines + "srun torchrun train.py\n")
+    assert "before" not in found["spec"]
+    whys = [one["why"].split()[5] for one in found["not_carried_over"]]
+    assert whys == ["--ntasks", "--mpi"]
+
+
+CLUSTER = "kind: slurm\nnode_types: {n: {cpus: 64, gpus: 8}}\npartitions: {P: {nodes: {n: 4}}}\n"
+
+
+def _on_a_cluster(
+    queue: str, script: str, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> dict[str, Any]:
+    """The import for a cluster that has only this queue."""
+    (folder / "job.sbatch").write_text(script)
+    (folder / "cluster.yaml").write_text(CLUSTER.replace("P:", f"{queue}:"))
+    path = f"{folder}/cluster.yaml"
+    run(["import", str(folder / "job.sbatch"), "--cluster", path, "--json"])
+    return dict(json.loads(capsys.readouterr().out)[0])
+
+
+def test_a_queue_that_the_cluster_lacks_changes_nothing_else(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    port = "export MASTER_PORT=$((10000 + $(date +%N) % 1000))\n"
+    script = f"{HEAD}{port}srun torchrun train.py\n"
+    right, wrong = (_on_a_cluster(one, script, tmp_path, capsys) for one in ("train", "other"))
+    assert not right["problems"]
+    (problem,) = wrong["problems"]
+    assert "has no queue train" in problem["what"]
+    for key in ("spec", "not_needed", "not_carried_over"):
+        assert wrong[key] == right[key]
+    assert not wrong["same"]
+
+
+@pytest.mark.parametrize(
+    ("options", "allocated"),
+    [
+        ("--cpus-per-task=32", ["whole nodes with all memory", "64 CPUs of each node, not 32"]),
+        ("--cpus-per-task=64 --exclusive", ["all memory"]),
+        ("--cpus-per-task=64 --exclusive --mem=0", []),
+        ("--mem=100G", ["whole nodes, for which"]),
+    ],
+)
+def test_what_the_job_gets_beyond_the_script_is_said(
+    options: str,
+    allocated: list[str],
+    tmp_path: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    script = f"{HEAD}#SBATCH {options}\nsrun torchrun train.py\n"
+    found = _on_a_cluster("train", script, tmp_path, capsys)["allocation"]
+    assert len(found) == len(allocated)
+    assert all(one.startswith(start) for one, start in zip(found, allocated, strict=True))
+    run(["import", str(tmp_path / "job.sbatch"), "--cluster", f"{tmp_path}/cluster.yaml"])
+    shown = capsys.readouterr().err.splitlines()
+    assert [one for one in shown if one.startswith("allocated: ")] == [
+        f"allocated: {one}" for one in found
+    ]
