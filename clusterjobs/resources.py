@@ -40,7 +40,6 @@ def examples_dir() -> pathlib.Path:
     return _folder("examples")
 
 
-@functools.cache
 def _folder(name: str) -> pathlib.Path:
     packaged = _PACKAGE / "_data" / name
     return packaged if packaged.is_dir() else _PACKAGE.parent / name
