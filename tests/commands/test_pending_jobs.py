@@ -103,6 +103,9 @@ def test_status_says_that_no_restart_is_left(
     queue()
     done = clusterjobs("status", spec)
     assert done.out.splitlines()[1].endswith(f"{reason}, exit code 1; {said}{refusal}"), done.out
+    log = (folder / "job.log").read_text()  # of a job that asks for no restart after this
+    (folder / "job.log").write_text(log.replace("allows 2, all used", "allows 0"))
+    assert "no restart" not in clusterjobs("status", spec).out
 
 
 def test_a_pending_job_of_another_name_user_or_spec_is_not_shown(clusterjobs, spec, queue) -> None:

@@ -249,4 +249,5 @@ def last_message(log: pathlib.Path, reason: str) -> str:
     elif reason == "failure":
         found = [one for one in found if _FAILED_STEP.fullmatch(one)]
     said = [one for one in found if one not in no_restart]
-    return "; ".join(one[:_LONGEST_LINE] for one in (*said[-1:], *no_restart[-1:]))
+    due = [one for one in no_restart if not one.endswith(" allows 0")]
+    return "; ".join(one[:_LONGEST_LINE] for one in (*said[-1:], *due[-1:]))
