@@ -96,7 +96,7 @@ def test_a_signal_ends_a_command_that_does_not_end(tmp_path) -> None:
         ({"workdir": "/fsx/{{ values.a }}"}, "known once the environment is set up"),
         (
             {"values": {"a": {"command": ["x", "{{ values.a }}"]}}},
-            "known once",
+            "the commands run in the order of the spec",
         ),
         ({"command": ["{{ values.other }}"]}, "there is no value values.other"),
         ({"values": {"a-b": {"command": ["x"]}}}, "a value's name has letters, digits and _"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clusterjobs.errors import InputError
-from clusterjobs.runs.jobs import choose as point_patterns
+from clusterjobs.runs.jobs import patterns as point_patterns
 from clusterjobs.runs.jobs.patterns import one_point, points_matching
 
 _NAMES = (
