@@ -41,6 +41,7 @@ def test_only_commands_about_the_files_say_that_the_config_is_not_written(
     (spec.parent / "sbatch").write_text("#!/bin/sh\necho 7\n")
     (spec.parent / "sbatch").chmod(0o755)
     monkeypatch.setenv("PATH", f"{spec.parent}:{os.environ['PATH']}")
+    (spec.parent / "t.py").touch()
     for command in ("plan", "diff", "submit"):
         outcome = clusterjobs(command, "exp.yaml")
         assert (outcome.code, outcome.err) == (0, "")

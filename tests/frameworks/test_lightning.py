@@ -164,7 +164,7 @@ def test_sizes_that_agree_are_accepted(args: dict[str, Any]) -> None:
 
 
 def test_signals_for_the_script_alone_are_accepted() -> None:
-    assert plan_of(sbatch={"signal": "B:USR1@90"}).warnings == ()
+    assert plan_of(sbatch={"signal": "B:TERM@90"}).warnings == ()
 
 
 def test_a_script_finds_the_callback_beside_what_the_spec_adds() -> None:
