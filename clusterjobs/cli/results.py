@@ -89,7 +89,7 @@ def results(
             first = rows[0]
             which = f"job {first.job_id}" if first.index is None else f"point {first.index}"
             without = sum(number_of(row, key) is None for row in rows) if is_over else 0
-            note = f" (without one: {without:,} of {len(rows):,})" if without else ""
+            note = f" ({without:,} of {len(rows):,} without {printable(key)})" if without else ""
             click.echo(f"{best}: {which}, {printable(key)} {value:g}{note}")
 
 

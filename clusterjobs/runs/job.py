@@ -189,7 +189,7 @@ def _point(name: str, point: PointPlan, state: PointState, planned: PlannedJob) 
         point.index,
         point.values,
         state.state,
-        state.reason if state.reason != "None" and state.reason else None,
+        None if state.reason in ("", "None") else state.reason,
         state.job_id,
         state.attempt.exit_code if state.attempt else None,
         state.folder,

@@ -75,14 +75,15 @@ def missing_where_submitted(
     for one in plan.staging.inputs:
         if one.made_late or not isinstance(one.path, str) or one.path.startswith("/"):
             continue
-        beside = (folder / one.path).exists() and not folder.samefile(".")
-        is_here = pathlib.Path(one.path).exists()
+        beside = not (_is_missing(folder / one.path) or folder.samefile("."))
+        is_here = not _is_missing(pathlib.Path(one.path))
         if is_here and not beside:
             continue
         what = f"the job runs here, where there is no {one.path}"
         if is_here:
             what = f"the job runs {one.path} of this folder, and not the one beside the spec"
-        hint = f"submit in {folder}, or write `workdir`" if beside else "submit where it is"
+        where = folder if beside else "the folder that has it"
+        hint = f"submit in {where}, or write `workdir`"
         yield Problem(what, one.where, one.key, hint, warning=True)
 
 

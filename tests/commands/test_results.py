@@ -59,7 +59,7 @@ def test_the_best_point_stands_first_and_is_named(
     done = clusterjobs("results", sweep.spec, "--sort", "loss")
     lines = [line.split() for line in done.out.splitlines()]
     assert [line[0] for line in lines[1:4]] == ["2", "0", "1"]
-    assert done.out.endswith("best: point 2, loss 1.25 (without one: 1 of 3)\n")
+    assert done.out.endswith("best: point 2, loss 1.25 (1 of 3 without loss)\n")
     done = clusterjobs("results", sweep.spec, "--sort", "loss", "--largest", "--json")
     assert [one["index"] for one in json.loads(done.out)["points"]] == [0, 2, 1]
 

@@ -41,6 +41,7 @@ from clusterjobs.importing.scripts.record import (
     optional_names,
 )
 from clusterjobs.importing.yaml_lines import scalar
+from clusterjobs.sections.job.checks import TO_THE_SCRIPT
 from clusterjobs.slurm.options import is_slurm_time
 from clusterjobs.spec.keys.environment import LIMITS, command_and_names
 
@@ -69,7 +70,6 @@ _CHOOSES = re.compile(r"\$\(\((?:[^()]|\([^()]*\))*?(?:[?]|[<>](?![<>])|[!=]=|&&
 _TRAP = re.compile(
     r"^\s*trap\s+(?:--\s+)?(?:'[^']*'|\"(?:[^\"\\]|\\.)*\"|[\w./-]{2,})\s+([A-Z0-9][A-Z0-9+ ]*)"
 )
-_TO_THE_SCRIPT = re.compile(r"R?BR?:", re.IGNORECASE)  # of --signal
 _REQUEUES = re.compile(r"(?m)^[^#\n]*\b(?:scontrol\s+(?:-\S+\s+)*requeue|sbatch\s+\"?\$\{?0)\b")
 _PRINTS = names_in(
     "nvidia-smi hostname scontrol ip which lscpu ibstat fi_info squeue sinfo printenv "
@@ -905,7 +905,7 @@ class _Import:
     @staticmethod
     def _is_for_the_script(directive: Directive) -> bool:
         """Whether it is a signal that the script gets, and not the ranks."""
-        return directive.name == "signal" and bool(_TO_THE_SCRIPT.match(directive.value))
+        return directive.name == "signal" and bool(TO_THE_SCRIPT.match(directive.value))
 
 
 def _done(recorded: Recorded) -> object:

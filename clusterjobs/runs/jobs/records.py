@@ -39,8 +39,8 @@ class Attempt:
     """One attempt of a job. `seconds` of its script, `ended` in seconds since 1970; None: unknown.
 
     `began` and `submitted`, when Slurm last put the job into the queue, are known of jobs with
-    restarts. `reason` is one of `attempt.REASONS`, `failure of ROLE`, REQUEUED,
-    or NO_RECORD.
+    restarts. `reason` is one of `attempt.REASONS`, `failure of ROLE`, REQUEUED, or
+    NO_RECORD.
     """
 
     number: int

@@ -24,11 +24,7 @@ from clusterjobs.runs.submit.points import (
     chosen_now,
     submit_sweep,
 )
-from clusterjobs.runs.submit.sbatch import (
-    Submitted,
-    fitted_to_slurm,
-    record_submission,
-)
+from clusterjobs.runs.submit.sbatch import Submitted, fitted_to_slurm, record_submission
 from clusterjobs.runs.warnings import missing_where_submitted
 from clusterjobs.runs.write import write_outputs
 

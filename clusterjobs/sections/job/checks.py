@@ -277,7 +277,8 @@ def _refuse_unknown(context: Context, program: Program, name: str, options: Know
         )
 
 
-_TO_THE_SCRIPT = re.compile(r"R?BR?:(?:SIG)?(\w+)(?:@\d+)?", re.IGNORECASE | re.ASCII)
+# A value of --signal that the job's own script gets, not the ranks; its group: the signal.
+TO_THE_SCRIPT = re.compile(r"R?BR?:(?:SIG)?(\w+)(?:@\d+)?", re.IGNORECASE | re.ASCII)
 # Those that end a script, but TERM, after which the ranks may save.
 _NUMBERS = {"HUP": 1, "INT": 2, "QUIT": 3, "ABRT": 6, "USR1": 10, "USR2": 12, "ALRM": 14}
 
@@ -285,7 +286,7 @@ _NUMBERS = {"HUP": 1, "INT": 2, "QUIT": 3, "ABRT": 6, "USR1": 10, "USR2": 12, "A
 def check_signal(context: Context) -> None:
     """Warn of a signal to the job's own script that only ends it."""
     value, own = context.spec.sbatch.get("signal"), context.environment
-    found = _TO_THE_SCRIPT.fullmatch(str(value))
+    found = TO_THE_SCRIPT.fullmatch(str(value))
     names = {str(number): name for name, number in _NUMBERS.items()}
     name = names.get(found[1], found[1].upper()) if found else ""
     if name not in _NUMBERS or context.spec.restarts:
