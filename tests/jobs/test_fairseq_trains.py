@@ -136,6 +136,7 @@ def test_fairseq_goes_on_from_its_last_checkpoint_after_the_time_limit(
         **FLAGS,
         "max-update": 10**6,
         "save-interval-updates": 40,
+        "save-interval": 8,
         "no-epoch-checkpoints": True,
     }
     spec["checkpoints"] = {"path": "/fsx/fairseq limit"}
