@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from clusterjobs.clusters.facts import ClusterFacts
 from clusterjobs.frameworks import FRAMEWORKS
-from clusterjobs.sections.checkpoints import check_bucket_access, check_folders
-from clusterjobs.sections.checkpoints import plan as plan_checkpoints
-from clusterjobs.sections.checkpoints import render as render_checkpoints
+from clusterjobs.sections import (
+    checkpoints,
+    environment,
+    files,
+    job,
+    launch,
+    placement,
+    restarts,
+    staging,
+    steps,
+)
 from clusterjobs.sections.complete import (
     complete_spec,
     find_framework,
@@ -19,49 +27,42 @@ from clusterjobs.sections.complete import (
     with_runtime,
 )
 from clusterjobs.sections.context import Context, Rendering
-from clusterjobs.sections.environment import check_secrets
-from clusterjobs.sections.environment import plan as plan_environment
-from clusterjobs.sections.environment import render as render_environment
 from clusterjobs.sections.environment.checks import check_arguments, check_paths, check_unread_pins
-from clusterjobs.sections.files import plan as plan_files
-from clusterjobs.sections.files import render as render_files
-from clusterjobs.sections.job import check_parameters
-from clusterjobs.sections.job import plan as plan_job
-from clusterjobs.sections.job import render as render_job
 from clusterjobs.sections.job.checks import check_age, check_clock, check_signal, check_versions
-from clusterjobs.sections.launch import plan as plan_launch
-from clusterjobs.sections.launch import plan_program
-from clusterjobs.sections.launch import render as render_launch
 from clusterjobs.sections.model import check_precision, config_of
-from clusterjobs.sections.placement import check_neuron, check_use_of_nodes
-from clusterjobs.sections.placement import plan as plan_placement
-from clusterjobs.sections.placement import render as render_placement
 from clusterjobs.sections.placement.gpu_requests import check_gpu_requests, check_hint
 from clusterjobs.sections.placement.node_share import check_packing
 from clusterjobs.sections.plan import Plan
-from clusterjobs.sections.restarts import plan as plan_restarts
-from clusterjobs.sections.restarts import render as render_restarts
-from clusterjobs.sections.staging import plan as plan_staging
-from clusterjobs.sections.staging import render as render_staging
-from clusterjobs.sections.steps import plan as plan_steps
-from clusterjobs.sections.steps import render as render_steps
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.load import LoadedSpec
 
 Check = Callable[[Context], None]
 
 
+class SectionModule(Protocol):
+    """What the module of a section has. `plan` reads the sections before it."""
+
+    def plan(self, context: Context) -> Any: ...
+
+    def render(self, rendering: Rendering) -> Any: ...
+
+
 class Section(NamedTuple):
     """A section of the plan: the field of Context, Plan and of the templates' variables.
 
-    `plan` reads the sections before it, and `checks` follow it. `render`: None if the templates do
-    not print it.
+    `render`: None if the templates do not print it. `checks` follow the section's plan.
     """
 
     name: str
     plan: Callable[[Context], Any]
     render: Callable[[Rendering], Any] | None
     checks: tuple[Check, ...] = ()
+
+
+def _section(module: SectionModule, *checks: Check) -> Section:
+    """The section of a module, by its name."""
+    name = vars(module)["__name__"].rpartition(".")[2]
+    return Section(name, module.plan, module.render, checks)
 
 
 def _rare(
@@ -83,40 +84,47 @@ def _rare(
 
 # The placement is planned first: the spec is completed with its numbers before the others.
 SECTIONS = (
-    Section("placement", plan_placement, render_placement, (check_packing, check_gpu_requests)),
-    Section("program", plan_program, None),
-    Section("restarts", plan_restarts, render_restarts),
+    _section(placement, check_packing, check_gpu_requests),
+    Section("program", launch.plan_program, render=None),
+    _section(restarts),
     _rare("points", lambda spec: spec.sweep),
-    Section("job", plan_job, render_job),
-    Section("staging", plan_staging, render_staging),
-    Section("checkpoints", plan_checkpoints, render_checkpoints),
+    _section(job),
+    _section(staging),
+    _section(checkpoints),
     _rare("preflight", lambda spec: spec.preflight, None, check_unread_pins),
-    Section("environment", plan_environment, render_environment, (check_paths,)),
+    _section(environment, check_paths),
     _rare("container", lambda spec: spec.software.container),
-    Section("launch", plan_launch, render_launch),
+    _section(launch),
     _rare("argument_check", lambda spec: spec.preflight),
-    Section("steps", plan_steps, render_steps),
+    _section(steps),
     _rare("roles", lambda spec: spec.roles, ()),
-    Section("files", plan_files, render_files),
+    _section(files),
 )
 
 # The order of their variables in lists of the templates: that of the script.
 PRINTED = (
-    *(
-        "job",
-        "placement",
-        "environment",
-        "files",
-        "checkpoints",
-        "preflight",
-        "argument_check",
-        "staging",
-    ),
-    *("steps", "container", "launch", "restarts", "roles", "points"),
+    "job",
+    "placement",
+    "environment",
+    "files",
+    "checkpoints",
+    "preflight",
+    "argument_check",
+    "staging",
+    "steps",
+    "container",
+    "launch",
+    "restarts",
+    "roles",
+    "points",
 )
 
 # Of the spec alone, before anything is planned.
-CHECKS_OF_THE_SPEC: tuple[Check, ...] = (check_parameters, check_secrets, check_arguments)
+CHECKS_OF_THE_SPEC: tuple[Check, ...] = (
+    job.check_parameters,
+    environment.check_secrets,
+    check_arguments,
+)
 # Of all sections together.
 CHECKS: tuple[Check, ...] = (
     check_hint,
@@ -125,10 +133,10 @@ CHECKS: tuple[Check, ...] = (
     check_clock,
     check_signal,
     check_precision,
-    check_use_of_nodes,
-    check_folders,
-    check_neuron,
-    check_bucket_access,
+    placement.check_use_of_nodes,
+    checkpoints.check_folders,
+    placement.check_neuron,
+    checkpoints.check_bucket_access,
 )
 
 
@@ -151,8 +159,8 @@ def resolve(loaded: LoadedSpec, facts: ClusterFacts, texts: Mapping[str, str] = 
     framework = find_framework(context)
     context.launcher = find_launcher(context, framework)
     context.launcher_options = find_launcher_options(context, loaded)
-    placement, *others = SECTIONS
-    _plan(context, placement)
+    first, *others = SECTIONS
+    _plan(context, first)
     context.framework = framework or context.diagnostics.stop()
     complete_spec(context, texts)
     for section in others:
