@@ -1,7 +1,5 @@
 """Prints problems, tables, differences and messages, and has options of many commands."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 import json

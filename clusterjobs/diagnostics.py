@@ -1,7 +1,5 @@
 """Collects the problems of a plan, each with the position of its value in the spec."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, NoReturn, Protocol, TypeVar
 

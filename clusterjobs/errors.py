@@ -1,7 +1,5 @@
 """Problems with the user's input, as exceptions and records. Other modules print them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple

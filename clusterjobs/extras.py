@@ -1,7 +1,5 @@
 """How to install the packages of an optional extra."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import shlex
 

@@ -3,8 +3,6 @@
 A link, a pipe or a device that another user has planted under the name of a file is not opened.
 """
 
-from __future__ import annotations
-
 import codecs
 import errno
 import os

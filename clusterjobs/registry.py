@@ -6,8 +6,6 @@ A package provides an object in its pyproject.toml:
     my-launcher = "my_package.my_launcher:MY_LAUNCHER"
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 import operator

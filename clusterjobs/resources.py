@@ -1,7 +1,5 @@
 """Where the files that come with clusterjobs lie: in the wheel, or in a checkout."""
 
-from __future__ import annotations
-
 import functools
 import pathlib
 import re

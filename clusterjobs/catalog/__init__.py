@@ -4,8 +4,6 @@ The data is in `instance_types.json`, written by `refresh.py`, and `gpus.json`. 
 that loads in a few milliseconds.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import pathlib

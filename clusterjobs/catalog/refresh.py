@@ -10,8 +10,6 @@ never offers every type, and AWS retires some: a type that the new output lacks 
 `others`, with the source that had it.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import json

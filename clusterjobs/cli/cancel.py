@@ -1,7 +1,5 @@
 """clusterjobs cancel: cancel jobs, so that they do not restart."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

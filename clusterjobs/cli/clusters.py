@@ -1,7 +1,5 @@
 """clusterjobs clusters: lists and shows clusters; plug-ins add further subcommands."""
 
-from __future__ import annotations
-
 import pathlib
 
 import click

@@ -1,7 +1,5 @@
 """clusterjobs logs: prints the log of a job of a spec, with all its attempts."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import pathlib

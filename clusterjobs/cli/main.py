@@ -3,8 +3,6 @@
 Exit codes: 0 success, 1 invalid input, 2 usage error, 3 internal error.
 """
 
-from __future__ import annotations
-
 import errno
 import gc
 import importlib

@@ -1,7 +1,5 @@
 """clusterjobs plan: prints each derived value with its reason."""
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """clusterjobs results: one table of a sweep's points, or of a spec's jobs, with their results."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

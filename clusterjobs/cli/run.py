@@ -1,7 +1,5 @@
 """clusterjobs run: submits a spec, and follows its job or its points to the end."""
 
-from __future__ import annotations
-
 import contextlib
 import pathlib
 import sys

@@ -1,7 +1,5 @@
 """clusterjobs show: prints a spec as it is used, merged with everything below it."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 

@@ -1,7 +1,5 @@
 """clusterjobs status: the command line."""
 
-from __future__ import annotations
-
 import pathlib
 import re
 

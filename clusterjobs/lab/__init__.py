@@ -1,7 +1,5 @@
 """A temporary, real Slurm cluster on this machine, shaped like a given cluster."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 

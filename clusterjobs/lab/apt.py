@@ -4,8 +4,6 @@ apt verifies what it downloads: a signed Release file has the checksums of the p
 these have those of the packages.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

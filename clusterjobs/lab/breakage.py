@@ -3,8 +3,6 @@
 Failures are not reported to Slurm, which has to detect them.
 """
 
-from __future__ import annotations
-
 import os
 import uuid
 from collections.abc import Callable

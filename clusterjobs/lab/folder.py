@@ -9,8 +9,6 @@ commands/         the same inside the lab, and the daemons: what starts Slurm's 
 slurm/            Slurm's unpacked packages, mounted in the lab
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,7 +1,5 @@
 """A lab: start and stop it, run commands in it, submit jobs."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -3,8 +3,6 @@
 The ranks run rank_probe.py, which writes the records.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib

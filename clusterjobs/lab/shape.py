@@ -4,8 +4,6 @@ Pure functions. In the lab its folder is always `LAB`, a short path without spac
 slurm.conf has no quoting and the path of a step's socket must be shorter than 108 characters.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Iterator

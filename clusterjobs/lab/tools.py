@@ -5,8 +5,6 @@ imports nothing but the standard library and `errors`. Slurm and `ip` are not li
 downloads them.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

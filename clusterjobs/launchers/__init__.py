@@ -5,8 +5,6 @@ pyproject.toml: an entry point `clusterjobs.launchers`, as other packages have t
 names no launcher: each difference between them is a field with a default.
 """
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Mapping
 from types import MappingProxyType

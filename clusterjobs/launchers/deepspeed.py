@@ -3,8 +3,6 @@
 Source: DeepSpeed 0.19.8, launcher/runner.py and launcher/launch.py.
 """
 
-from __future__ import annotations
-
 from clusterjobs.launchers import RUNTIMES, SSH_PROGRAMS, Launcher
 
 _PROGRAM_OPTIONS = {

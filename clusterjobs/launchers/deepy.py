@@ -1,7 +1,5 @@
 """GPT-NeoX's deepy.py, once: DeepSpeed's Slurm launcher calls srun. Source: GPT-NeoX 2.0."""
 
-from __future__ import annotations
-
 from clusterjobs.launchers import BY_SLURM, Launcher
 
 _NO_SRUN = (

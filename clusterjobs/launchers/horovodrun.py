@@ -1,7 +1,5 @@
 """horovodrun, once: it reaches the other nodes by ssh. Source: Horovod 0.28.1, runner/launch.py."""
 
-from __future__ import annotations
-
 from clusterjobs.launchers import BY_SLURM, SSH_PROGRAMS, Launcher
 
 _OUTSIDE = (

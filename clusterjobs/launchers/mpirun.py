@@ -1,7 +1,5 @@
 """Open MPI's mpirun, once: Slurm starts its daemons. Source: mpirun(1), Slurm's guide to MPI."""
 
-from __future__ import annotations
-
 from clusterjobs.launchers import RUNTIMES, Launcher
 
 _OUTSIDE = (

@@ -1,7 +1,5 @@
 """srun: Slurm starts one task per rank. Source: srun(1)."""
 
-from __future__ import annotations
-
 from clusterjobs.launchers import Launcher
 
 SRUN = Launcher(

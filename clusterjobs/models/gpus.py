@@ -1,7 +1,5 @@
 """GPUs by model and memory, made from the catalogue."""
 
-from __future__ import annotations
-
 import functools
 
 from clusterjobs.catalog import find_gpu_model

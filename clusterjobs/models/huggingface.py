@@ -4,8 +4,6 @@ Each architecture has its own keys, and modules that add parameters beside them 
 heads). Source: transformers 5.23, models/*/configuration_*.py and modeling_*.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 

@@ -3,8 +3,6 @@
 `clusterjobs schema --of run` prints its schema. Names are stable across versions.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from typing_extensions import TypedDict  # of pydantic, which needs this one before Python 3.12

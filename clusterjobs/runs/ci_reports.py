@@ -1,7 +1,5 @@
 """Reports for CI: JUnit's XML, and SARIF 2.1.0, which GitHub and GitLab show beside the lines."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 import urllib.parse

@@ -3,8 +3,6 @@
 Tables of described Slurm clusters are in `described_tables.py`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any

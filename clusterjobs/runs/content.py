@@ -4,8 +4,6 @@ The content hash covers what the ranks compute, but not scheduling keys: a point
 completed with it does not run again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import pathlib

@@ -1,7 +1,5 @@
 """Described Slurm clusters as tables for a person and as data for a script."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 

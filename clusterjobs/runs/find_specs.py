@@ -1,7 +1,5 @@
 """Finds the specs below folders of many users, whatever else is there."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,7 +1,5 @@
 """A run that was submitted: the states of its points, their logs and results."""
 
-from __future__ import annotations
-
 import pathlib
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Reads the specs that a spec needs, and those that they need, into a graph."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """result.json, which a job's program writes to $CLUSTERJOBS_RESULT: numbers and texts by name."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

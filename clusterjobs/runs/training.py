@@ -3,8 +3,6 @@
 Joins the plan, the cluster's facts and the catalogue. Predictions and reports start from it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Mapping, Sequence

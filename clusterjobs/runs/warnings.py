@@ -3,8 +3,6 @@
 Warnings only: the folders of the same names on the cluster may have other files.
 """
 
-from __future__ import annotations
-
 import functools
 import grp
 import itertools

@@ -1,7 +1,5 @@
 """Writes the rendered files: completely or not at all, and never over other files."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib

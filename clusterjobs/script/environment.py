@@ -3,8 +3,6 @@
 Quoting is enforced, and a site's templates come first.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

@@ -1,7 +1,5 @@
 """Lines that several sections of the script print: headings, options, commands, wrapped words."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import re

@@ -1,7 +1,5 @@
 """A rendered job script in parts: directives, functions, the commands around them, programs."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Iterator, Mapping

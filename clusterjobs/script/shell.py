@@ -4,8 +4,6 @@ The templates refuse to print anything but ShellText and numbers, so a value tha
 an error when it is rendered, not a command when it runs.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Callable

@@ -4,8 +4,6 @@ The request is a JSON file that the script carries: the command of a rank, the s
 for each flag the line of the spec that made it. `node/arguments/argument_check.py` reads it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath

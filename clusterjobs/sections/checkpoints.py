@@ -5,8 +5,6 @@ BucketLink. All other exports are made by the job, in parallel to the training.
 Source: the FSx for Lustre user guide, "Automatically export updates to your S3 bucket".
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

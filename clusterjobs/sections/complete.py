@@ -1,7 +1,5 @@
 """Completes a spec: its launcher and runtime, numbers of config files, references, the cluster."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Iterator, Mapping

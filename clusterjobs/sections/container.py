@@ -5,8 +5,6 @@ Sources: pyxis 0.20 (its options, args.c), enroot's hooks and mounts, the user g
 aws-ofi-nccl; NCCL issue 290.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """What each section gets: the Context that it plans from, and the Rendering that it prints."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ rest, and a value that the site has set stays. What is special about one cluster
 ports to use) is in the cluster's own `env`. docs/fabrics.md has the whole table.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple

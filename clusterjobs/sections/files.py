@@ -1,7 +1,5 @@
 """The files and folders that the script creates before it starts anything."""
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath

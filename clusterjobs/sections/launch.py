@@ -1,7 +1,5 @@
 """How the ranks are started: the command, its launcher, and the options of both."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The sections of a job in their order, the checks around them, and the plan made of them."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol

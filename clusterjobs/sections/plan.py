@@ -4,8 +4,6 @@ Values may hold references to shell variables (`text.py`); everything else is li
 Paths are absolute or start with a variable. A reader of a plan does not need the spec.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple

@@ -4,8 +4,6 @@ Each expected value is derived from the cluster's facts or the spec. The program
 `node/preflight/` run the checks on the nodes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Renders job.sh from a plan: the templates with the texts of all sections."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

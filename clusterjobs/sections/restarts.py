@@ -1,7 +1,5 @@
 """How often a job restarts, and how its ranks are asked to save before the time limit."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from clusterjobs.script.shell import ShellText

@@ -4,8 +4,6 @@ Plans their nodes, srun's options and the variables with their addresses. roles.
 watches them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -6,8 +6,6 @@ Source: the FSx for Lustre user guide, "Linking your file system to an S3 bucket
 files into your file system".
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The commands that run before, after and in parallel to the training."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from itertools import pairwise

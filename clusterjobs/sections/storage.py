@@ -3,8 +3,6 @@
 It uses facts of the cluster and the node type. Other modules decide what is staged or exported.
 """
 
-from __future__ import annotations
-
 import functools
 import pathlib
 from collections.abc import Iterator

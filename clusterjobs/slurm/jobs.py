@@ -3,8 +3,6 @@
 Source: squeue(1), JOB REASON CODES, of Slurm 22.05, 24.11 and 25.11, and slurm.h.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

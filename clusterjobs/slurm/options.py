@@ -3,8 +3,6 @@
 The data is in `slurm_options.json`, with its date and source.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import pathlib

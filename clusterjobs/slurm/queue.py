@@ -1,7 +1,5 @@
 """The jobs in Slurm's queue: lists them with squeue, cancels them with scancel."""
 
-from __future__ import annotations
-
 import os
 import re
 import secrets

@@ -4,8 +4,6 @@ The parameters are in `slurm_conf.json`, which `tools/slurm_values.py` makes by 
 reads names and words in any case.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import pathlib

@@ -1,7 +1,5 @@
 """The merged spec as text: the origin of each value, and YAML that loads to the same spec."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

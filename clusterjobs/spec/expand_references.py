@@ -1,7 +1,5 @@
 """Replaces the references `{{ name }}` of a merged spec by the values that they name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

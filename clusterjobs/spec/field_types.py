@@ -4,8 +4,6 @@ Each function takes a value that YAML gave and returns the checked one, or raise
 is wrong and, after a colon, what to write instead.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import unicodedata

@@ -1,7 +1,5 @@
 """Names of keys: dotted ones, `sbatch.account`, former ones, and those of options of sbatch."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Iterator, Mapping

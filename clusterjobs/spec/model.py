@@ -1,7 +1,5 @@
 """The base of all models of a spec, and what is known of each of its keys."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType, UnionType

@@ -3,8 +3,6 @@
 Pure: the caller reads the files. Jobs that were submitted play no part.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 Finds the spec by its name among `needs:`, and the value in it; the caller reads the file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """The points of a sweep: their values, names and order."""
 
-from __future__ import annotations
-
 import decimal
 import hashlib
 import itertools

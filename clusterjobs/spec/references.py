@@ -4,8 +4,6 @@ The text between the braces is a dotted name or a quoted literal (`{{ '{{' }}` g
 looked up, never evaluated.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, overload

@@ -4,8 +4,6 @@ The script exports the variables of the ranks, the parameters and the secrets, s
 namespace.
 """
 
-from __future__ import annotations
-
 import re
 
 _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

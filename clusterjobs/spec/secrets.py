@@ -4,8 +4,6 @@ Specs are shared and committed, so a spec has only the names of secrets; the nod
 when the job runs.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

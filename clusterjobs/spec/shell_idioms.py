@@ -5,8 +5,6 @@ are, with a warning, because programs give such text a meaning of their own, as 
 `commands` in backticks, everywhere: no other spelling would stand for them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import NamedTuple

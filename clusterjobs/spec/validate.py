@@ -1,7 +1,5 @@
 """Validation of a spec's data by the models: each pydantic error becomes a Problem."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Iterator, Mapping

@@ -3,8 +3,6 @@
 `default_account.py` derives an account from a config; a user can override its values.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import gzip

@@ -4,8 +4,6 @@ The same program that a job runs on a node (`sections/argument_check.py`), with 
 spec's environment if that is here; or on a node, in a job of one task.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib

@@ -1,7 +1,5 @@
 """clusterjobs clusters diff and clusters upgrade: compare configs, and bring them up to date."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import difflib

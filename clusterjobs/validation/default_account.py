@@ -3,8 +3,6 @@
 With it, everything that does not depend on the account is really checked.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

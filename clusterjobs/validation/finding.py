@@ -1,7 +1,5 @@
 """The results of checks, by their path in the config, and how they become located problems."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal

@@ -4,8 +4,6 @@ moto generates random ids, so its generators are patched to return ours. Each pa
 validators of ParallelCluster read it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import functools

@@ -1,7 +1,5 @@
 """The optional extra `aws`: whether it is installed, and its output, environment and event loop."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import importlib.metadata

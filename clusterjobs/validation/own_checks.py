@@ -3,8 +3,6 @@
 Each check in the table reads a config's plain data and the account, and yields findings.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from clusterjobs.catalog import catalogue_date, find_instance_type, instance_type_names

@@ -4,8 +4,6 @@ A release is installed once, into a folder of the cache: the package alone, besi
 setuptools, whose pkg_resources it imports. All else comes from the extra `aws`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

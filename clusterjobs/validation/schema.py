@@ -1,7 +1,5 @@
 """Checks a config's plain data with ParallelCluster's own schema and validators."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import types

@@ -3,8 +3,6 @@
 Messages name values, but no paths. A table has the keys that each validator checks.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

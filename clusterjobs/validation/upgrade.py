@@ -3,8 +3,6 @@
 Everything else stays as it was written. A change is safe if it needs no decision of a person.
 """
 
-from __future__ import annotations
-
 import copy
 import re
 from collections.abc import Iterator

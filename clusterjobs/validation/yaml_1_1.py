@@ -3,8 +3,6 @@
 12:00:00 is the number 43200 there, and 010 is 8.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

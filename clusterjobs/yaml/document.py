@@ -5,8 +5,6 @@ schema, for specs: `12:00:00`, `on` and `no` are text, `1e-4` is a number) and "
 safe_load, which ParallelCluster uses for its configs).
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 from dataclasses import dataclass, field

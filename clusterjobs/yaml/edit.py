@@ -1,7 +1,5 @@
 """Changes single values of YAML text; comments, order and all other text are kept."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

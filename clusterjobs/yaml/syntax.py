@@ -1,7 +1,5 @@
 """Problems of text that is not valid YAML, and the types of scalars."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple

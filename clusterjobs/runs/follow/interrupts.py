@@ -1,7 +1,5 @@
 """Delays Ctrl-C and SIGTERM during a block that must not be interrupted."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pathlib

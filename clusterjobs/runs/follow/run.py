@@ -1,7 +1,5 @@
 """Submits a run, and follows its job or its points to the end."""
 
-from __future__ import annotations
-
 import pathlib
 import time
 from collections import Counter

@@ -4,8 +4,6 @@ Slurm forgets a cancelled job minutes after its end. Without a record, a point w
 started, or was killed before it could write, would be lost, and `submit --failed` would run it.
 """
 
-from __future__ import annotations
-
 import os
 import pathlib
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """What the arguments of `cancel` and `logs` select: jobs, by specs, points and ids; or one log."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pathlib

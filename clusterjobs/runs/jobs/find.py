@@ -1,7 +1,5 @@
 """The jobs of a spec: pending ones, and those with a folder `<logs>/<job id>`, made by job.sh."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 from collections.abc import Callable, Collection, Mapping, Sequence

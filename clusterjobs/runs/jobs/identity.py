@@ -5,8 +5,6 @@ job that `submit` has submitted has a token in its comment. One of plain sbatch 
 must be its user's, and must not be older than the job's start.
 """
 
-from __future__ import annotations
-
 import pathlib
 import time
 from collections.abc import Iterable, Mapping, Sequence

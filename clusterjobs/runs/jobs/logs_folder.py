@@ -1,7 +1,5 @@
 """The folder `logs` on this machine, and that of a sweep in it, where several people may submit."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pathlib

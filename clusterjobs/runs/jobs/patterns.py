@@ -1,7 +1,5 @@
 """Finds the points of a sweep for `3,7-9`, a name, or a pattern such as `*lr=3e-4*`. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase

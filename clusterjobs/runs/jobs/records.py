@@ -1,7 +1,5 @@
 """The records of a job: attempts.jsonl, whose schema is attempt.py's, and data.jsonl."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The state of every point of a sweep: from its folders, the submissions, and Slurm's queue."""
 
-from __future__ import annotations
-
 import functools
 import pathlib
 import re

@@ -4,8 +4,6 @@ They are known from Slurm for some minutes, and by the file of sbatch's --output
 have a folder are in records.py.
 """
 
-from __future__ import annotations
-
 import os
 import pathlib
 import re

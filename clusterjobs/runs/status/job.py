@@ -3,8 +3,6 @@
 The names are those of `status --json`, stable across versions.
 """
 
-from __future__ import annotations
-
 import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Reads the end of a job's log: the last step, the first traceback, the script's last message."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import re

@@ -1,7 +1,5 @@
 """What `status` shows of the targets: chosen jobs and sweeps, as text or as data."""
 
-from __future__ import annotations
-
 import pathlib
 import re
 import shlex

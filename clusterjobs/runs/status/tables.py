@@ -1,7 +1,5 @@
 """The view of jobs and sweeps as text: tables, and one line for each sweep."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ First everything is read that may grow meanwhile (specs, submissions), then Slur
 folders of jobs are read: a job that ends in between has written its record by then.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import pathlib

@@ -5,8 +5,6 @@ and sbatch inherits it, so that a killed `submit` still holds it until its sbatc
 the file system's flock is local to a machine, submit.lock excludes the others.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

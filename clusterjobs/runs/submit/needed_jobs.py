@@ -1,7 +1,5 @@
 """The states of the jobs of a spec that others need, with or without a sweep."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 from collections import defaultdict

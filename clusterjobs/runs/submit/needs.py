@@ -1,7 +1,5 @@
 """Submits the missing jobs that a spec needs, in order, with Slurm's dependencies."""
 
-from __future__ import annotations
-
 import contextlib
 import pathlib
 from collections import defaultdict

@@ -3,8 +3,6 @@
 Each `submit` of it is a job of its own, except one that repeats a `submit` without an answer.
 """
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Sequence
 from dataclasses import replace

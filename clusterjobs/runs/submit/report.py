@@ -1,7 +1,5 @@
 """The report of `submit` about a sweep: which points it submits, and why not the others."""
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple

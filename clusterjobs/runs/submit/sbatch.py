@@ -4,8 +4,6 @@ So a crash in between loses no job, and starts no point twice: the intent's toke
 comment.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

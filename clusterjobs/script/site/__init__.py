@@ -1,7 +1,5 @@
 """Templates of the site folders: files that replace a packaged template, and lines to insert."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping

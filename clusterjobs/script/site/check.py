@@ -1,7 +1,5 @@
 """Checks all files of a site's `templates/` together, before they are rendered."""
 
-from __future__ import annotations
-
 import pathlib
 import re
 from collections.abc import Iterator, Mapping

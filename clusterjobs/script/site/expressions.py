@@ -1,7 +1,5 @@
 """Expressions of templates as text: what is wrong with them, and where a value may stand."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Collection, Iterable, Iterator

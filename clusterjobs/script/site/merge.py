@@ -1,7 +1,5 @@
 """Merges two changed copies of a text, line by line, and marks the lines that both have changed."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterator, Sequence

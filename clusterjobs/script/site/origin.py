@@ -1,7 +1,5 @@
 """Which line of a site's template a line of the rendered script comes from, found by its text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -5,8 +5,6 @@ run. What happens in a subshell stays there. Of code that only the job knows (`s
 `eval "$(PROGRAM)"`) nothing is said.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import pathlib

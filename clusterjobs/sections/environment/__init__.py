@@ -1,7 +1,5 @@
 """The environment of the ranks: each variable has its reason and source."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import textwrap

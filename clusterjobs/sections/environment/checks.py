@@ -1,7 +1,5 @@
 """Variables and software that a spec must not set, with the reason and what to do instead."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 

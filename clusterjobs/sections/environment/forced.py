@@ -1,7 +1,5 @@
 """Reserved variables that a spec sets all the same, with `force: true` and a reason."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The job as Slurm and people see it: its name, directives, folders and parameters."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

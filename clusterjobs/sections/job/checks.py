@@ -3,8 +3,6 @@
 sbatch refuses an unknown option at submission, srun only when the nodes are running.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """The sbatch directives, in the order in which people read them, and srun's options."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Where the job runs: partition, node type, nodes, GPUs, tasks and CPUs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

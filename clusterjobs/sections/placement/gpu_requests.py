@@ -4,8 +4,6 @@
 Reads Slurm's forms of a request. How many GPUs a node has is checked in node_share.py.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """GPUs, ranks and CPUs of a node: what a job, or a point of a pack, has of it."""
 
-from __future__ import annotations
-
 from clusterjobs.clusters.facts import NodeType, Partition
 from clusterjobs.errors import counted
 from clusterjobs.frameworks import FRAMEWORKS

@@ -1,7 +1,5 @@
 """The partition and the groups of nodes that a spec selects, and the Slurm constraint for them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from clusterjobs.clusters.facts import ClusterFacts, NodeGroup, Partition

@@ -1,7 +1,5 @@
 """The section `points`: the sweep that a job belongs to, and the table of its points as text."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Checks the limits of Slurm's arrays, and derives the directives of one.
 Source: sbatch(1), --array; slurm.conf(5), MaxArraySize.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ Plans are compared leaf by leaf. A text of `TEXTS` that differs becomes a shell 
 informs a reader may differ; every other difference needs a plan, and so a script, of its own.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import re
