@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import itertools
 import pathlib
+import resource
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -26,6 +27,10 @@ settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCh
 settings.load_profile("busy")
 
 CASES = pathlib.Path(__file__).with_name("cases")
+
+
+# Slurm's programs raise the limit to the most they may: one that crashes would leave a file here.
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

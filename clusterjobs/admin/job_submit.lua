@@ -189,7 +189,9 @@ local function check(job)
    local refused = false
    for _, rule in ipairs(RULES) do
       local applies = not rule.when or is_selected(rule.when, job, false)
-      if applies and rule.unless and is_selected(rule.unless, job, true) then applies = false end
+      for _, one in ipairs(rule.unless or {}) do
+         if is_selected(one, job, true) then applies = false end
+      end
       if applies then
          for _, what in ipairs(violations(rule, job)) do
             slurm.log_user("%s", what .. " [rule " .. rule.name .. "]\n  " .. rule.message)

@@ -34,6 +34,7 @@ from clusterjobs.sites.folders import (
 
 if TYPE_CHECKING:
     from clusterjobs.admin.site_tests import Result
+    from clusterjobs.clusters.facts import Partition
     from clusterjobs.sites.policy import SiteRule
 
 
@@ -175,7 +176,7 @@ def export(
         click.echo(lua_plugin(rules, cluster, last_day), nl=False)
         return
     members = read_members(read_text(users), str(users)) if users else members_of_slurm()
-    settings = settings_of(rules, cluster, members, queues_of(cluster))
+    settings = settings_of(rules, cluster, members, partitions_of(cluster))
     click.echo(slurm_lines(settings, last_day), nl=False)
 
 
@@ -183,19 +184,25 @@ def _of_today(rules: tuple[SiteRule, ...], cluster: str | None) -> tuple[tuple[S
     """The rules in force, and the last day on which they are the same; "" if they stay."""
     import datetime
 
-    from clusterjobs.admin.policy_settings import is_here
+    from clusterjobs.admin.policy_settings import rule_of
 
     found, now, last_days = rules_in_force(rules), today(), []
-    for rule, where in rules:
-        if (rule.from_ or rule.until) and (not cluster or is_here(rule, cluster)):
-            days = f"from {rule.from_ or 'the start'} until {rule.until or 'further notice'}"
-            what = f"{rule.name} is in force {days}: export again when that changes"
-            show_problems([Problem(what, where, warning=True)])
-            if rule.from_ and rule.from_ > now.isoformat():
-                day_before = datetime.date.fromisoformat(rule.from_) - datetime.timedelta(1)
-                last_days.append(day_before.isoformat())
-            elif rule.until and rule.until >= now.isoformat():
-                last_days.append(rule.until)
+    dated = [
+        (f"{'an exemption of ' if part is not rule else ''}{rule.name}", part, where)
+        for rule, where in rules
+        if not cluster or rule_of(rule, cluster)
+        for part in (rule, *rule.exemptions)
+        if part.from_ or part.until
+    ]
+    for name, part, where in dated:
+        days = f"from {part.from_ or 'the start'} until {part.until or 'further notice'}"
+        what = f"{name} is in force {days}: export again when that changes"
+        show_problems([Problem(what, where, warning=True)])
+        if part.from_ and part.from_ > now.isoformat():
+            day_before = datetime.date.fromisoformat(part.from_) - datetime.timedelta(1)
+            last_days.append(day_before.isoformat())
+        elif part.until and part.until >= now.isoformat():
+            last_days.append(part.until)
     return found, min(last_days, default="")
 
 
@@ -258,8 +265,8 @@ def explain(
     return 1 if refused else 0
 
 
-def queues_of(cluster: str | None) -> tuple[str, ...]:
-    """The queues of a cluster; none if it is unknown here."""
+def partitions_of(cluster: str | None) -> tuple[Partition, ...]:
+    """The partitions of a cluster; none if it is unknown here."""
     from clusterjobs.clusters.source import cluster_names, is_path
     from clusterjobs.runs.clusters import find_config_file, read_cluster_file
 
@@ -267,7 +274,7 @@ def queues_of(cluster: str | None) -> tuple[str, ...]:
     if cluster is None or not (is_path(cluster) or cluster in known):
         return ()
     facts = read_cluster_file(find_config_file(cluster)).facts
-    return tuple(partition.name for partition in facts.partitions if partition.name)
+    return tuple(partition for partition in facts.partitions if partition.name)
 
 
 def _folders(site: pathlib.Path | None) -> SiteFolders:

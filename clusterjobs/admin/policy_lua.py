@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from clusterjobs.admin.policy_settings import Unenforced, is_here, needs_cluster
+from clusterjobs.admin.policy_settings import Unenforced, needs_cluster, rule_of
 from clusterjobs.sites.policy import Limits, Rule, Selection, SiteRule
 from clusterjobs.slurm.options import seconds_of
 
@@ -61,13 +61,13 @@ def _rule(
     one: SiteRule, cluster: str | None, unenforced: list[Unenforced]
 ) -> dict[str, Any] | None:
     """The rule as a table; None if it is for another cluster, or nothing of it is left."""
-    rule = one.rule
-    if reason := needs_cluster(rule, cluster):
+    if reason := needs_cluster(one.rule, cluster):
         unenforced.append(Unenforced(one, "the rule", reason))
         return None
-    if not is_here(rule, cluster):
+    rule = rule_of(one.rule, cluster)
+    if rule is None:
         return None
-    if any(s and s.frameworks for s in (rule.when, rule.unless)):
+    if any(one.frameworks for one in rule.selections):
         unenforced.append(Unenforced(one, "the rule", "Slurm does not know the framework of a job"))
         return None
     found: dict[str, Any] = {}
@@ -82,21 +82,14 @@ def _rule(
         return None
     message = f"{rule.message} See {rule.link}" if rule.link else rule.message
     head = {"name": rule.name, "message": message, "action": rule.action}
-    selections = {
-        name: table
-        for name, selection in (("when", rule.when), ("unless", rule.unless))
-        if (table := _selection(selection))
-    }
-    return head | selections | found
+    selections: dict[str, Any] = {"when": _selection(rule.when)} if rule.when else {}
+    selections["unless"] = [_selection(one) for one in rule.exemptions]
+    return head | {name: table for name, table in selections.items() if table} | found
 
 
-def _selection(selection: Selection | None) -> dict[str, Any]:
+def _selection(selection: Selection) -> dict[str, Any]:
     kinds = ("queues", "groups", "users", "accounts")
-    return {
-        kind: _patterns(getattr(selection, kind))
-        for kind in kinds
-        if selection and getattr(selection, kind)
-    }
+    return {kind: _patterns(getattr(selection, kind)) for kind in kinds if getattr(selection, kind)}
 
 
 def _parts(rule: Rule) -> Iterator[tuple[str, Any, str]]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from clusterjobs.admin.policy_members import NAME, Member
+from clusterjobs.clusters.facts import Partition
 from clusterjobs.sites.policy import Limits, Rule, Selection, SiteRule
 from clusterjobs.slurm.options import seconds_of
 
@@ -26,13 +27,28 @@ _GLOB = re.compile(r"[*?\[]")
 Amounts = dict[str, int]  # nodes, minutes, gpus, gpus_per_node, gpu_minutes
 OF_PARTITION_LINE = ("nodes", "minutes")
 
-# The key of a spec -> the settings of a partition that allow and forbid its values.
+
+class _Lists(NamedTuple):
+    """The settings of a partition that allow and forbid values of a key, and its facts of both."""
+
+    allow: str
+    deny: str
+    allowed: str
+    denied: str
+
+
 _LISTS = {
-    "sbatch.account": ("AllowAccounts", "DenyAccounts"),
-    "sbatch.qos": ("AllowQos", "DenyQos"),
+    "sbatch.account": _Lists("AllowAccounts", "DenyAccounts", "accounts", "deny_accounts"),
+    "sbatch.qos": _Lists("AllowQos", "DenyQos", "qos", "deny_qos"),
 }
 _PEOPLE = ("users", "groups", "accounts")
 NO_MEMBERS = "name the users with --users: Slurm's database knows no Unix groups"
+
+
+def _lists_of(one: Partition, names: _Lists) -> list[tuple[str, set[str]]]:
+    """What a partition allows, or else what it denies: Slurm ignores the other then."""
+    allowed, denied = set(getattr(one, names.allowed)), set(getattr(one, names.denied))
+    return [("allow", allowed)] if allowed else [("forbid", denied)] if denied else []
 
 
 class Unenforced(NamedTuple):
@@ -82,32 +98,33 @@ def settings_of(
     rules: Iterable[SiteRule],
     cluster: str | None = None,
     members: Sequence[Member] = (),
-    queues: Sequence[str] = (),
+    partitions: Sequence[Partition] = (),
 ) -> Settings:
     """The settings of one cluster; rules for other clusters are left out.
 
-    `members`: all users; rules for users, groups or accounts need them. `queues`: all of the
-    cluster, if they are known.
+    `members`: all users; rules for users, groups or accounts need them. `partitions`:
+    all of the cluster, if they are known.
     """
-    return _Combination(cluster, members, queues).of(rules)
+    return _Combination(cluster, members, partitions).of(rules)
 
 
 def needs_cluster(rule: Rule, cluster: str | None) -> str:
     """Why the cluster must be named to export the rule; "" if it need not, or is."""
-    selections = (one for one in (rule.when, rule.unless) if one)
-    names = [name for one in selections for name in one.clusters]
+    names = [name for one in rule.selections for name in one.clusters]
     if not names or cluster:
         return ""
     return f"it is for the clusters {', '.join(names)}: name one with --cluster"
 
 
-def is_here(rule: Rule, cluster: str | None) -> bool:
-    """Whether the rule is for any job of the cluster."""
-    when, unless = rule.when, rule.unless
-    if when and when.clusters and not _match(when.clusters, cluster or ""):
-        return False
-    only_clusters = unless and unless.model_fields_set == {"clusters"}
-    return not (unless and only_clusters and _match(unless.clusters, cluster or ""))
+def rule_of(rule: Rule, cluster: str | None) -> Rule | None:
+    """The rule for jobs of the cluster, with its exemptions there; None if it is for none there."""
+    name = cluster or ""
+    if rule.when and rule.when.clusters and not _match(rule.when.clusters, name):
+        return None
+    left = tuple(one for one in rule.exemptions if not one.clusters or _match(one.clusters, name))
+    if any(one.kinds == {"clusters"} for one in left):
+        return None
+    return rule.model_copy(update={"unless": left})
 
 
 class _Limit(NamedTuple):
@@ -126,20 +143,26 @@ class _Combination:
     """Collects the rules of a policy, and combines those that are for the same jobs."""
 
     def __init__(
-        self, cluster: str | None, members: Sequence[Member], queues: Sequence[str]
+        self, cluster: str | None, members: Sequence[Member], partitions: Sequence[Partition]
     ) -> None:
-        self.cluster, self.members, self.queues = cluster, members, queues
+        self.cluster, self.members = cluster, members
+        self.queues = tuple(one.name for one in partitions)
         self.limits: list[_Limit] = []
         self.settings = Settings()
-        self._lists: dict[tuple[str, str], list[tuple[str, set[str]]]] = {}
+        # What the partitions have already: a new line for a partition replaces it.
+        self._lists = {
+            (one.name, key): _lists_of(one, names)
+            for one in partitions
+            for key, names in _LISTS.items()
+        }
 
     def of(self, rules: Iterable[SiteRule]) -> Settings:
         rules = list(rules)
         named = [
             name
             for one in rules
-            for selection in (one.rule.when, one.rule.unless)
-            for name in (selection.queues if selection else ())
+            for selection in one.rule.selections
+            for name in selection.queues
             if NAME.fullmatch(name)
         ]
         self.known = bool(self.queues)
@@ -154,12 +177,13 @@ class _Combination:
 
     def _parts(self, one: SiteRule) -> Iterator[tuple[str, str]]:
         """Collect a rule; yields its parts that have no setting, with the reason."""
-        rule = one.rule
-        if reason := needs_cluster(rule, self.cluster):
+        if reason := needs_cluster(one.rule, self.cluster):
             yield "the rule", reason
             return
-        if not is_here(rule, self.cluster):
+        rule = rule_of(one.rule, self.cluster)
+        if rule is None:
             return
+        one = one._replace(rule=rule)
         if rule.action == "warn":
             yield "the rule", "Slurm refuses a job or accepts it: it has no warnings"
             return
@@ -185,10 +209,10 @@ class _Combination:
             return "Slurm does not know the framework of a job"
         if used & {*_PEOPLE} and not self.members:
             return NO_MEMBERS
-        names = [n for s in (rule.when, rule.unless) if s for n in s.queues]
+        names = [name for one in rule.selections for name in one.queues]
         if any(_GLOB.search(name) for name in names) and not self.known:
             return "Slurm takes names, not patterns: name the cluster with --cluster"
-        if rule.unless and rule.unless.queues and not self.known:
+        if any(one.queues for one in rule.exemptions) and not self.known:
             return "it is for all queues but some: name the cluster with --cluster"
         return _bad_names(name for name in names if not _GLOB.search(name))
 
@@ -218,7 +242,7 @@ class _Combination:
     def _total(self, one: SiteRule, total: Amounts) -> str:
         """Add what all jobs of an account, a queue or the cluster may use together."""
         used = _kinds(one.rule)
-        if one.rule.unless or used - {"accounts", "queues"} or len(used) > 1:
+        if one.rule.exemptions or used - {"accounts", "queues"} or len(used) > 1:
             return "Slurm counts the jobs of an account, of a partition or of the cluster"
         kind = next(iter(used), "")
         if reason := self._unfit(one.rule) if kind == "queues" else "":
@@ -278,10 +302,10 @@ class _Combination:
         if not left:
             return f"no value is left for partition {queue}: close it, State=INACTIVE"
         known.append((word, values))
-        allow, deny = _LISTS[key]
+        names = _LISTS[key]
         found = self.settings.lists.setdefault(queue, {})
-        found.pop(deny, None)
-        found[allow if allowed else deny] = ",".join(sorted(left))
+        found.pop(names.deny, None)
+        found[names.allow if allowed else names.deny] = ",".join(sorted(left))
         self._note(queue, one)
         return ""
 
@@ -289,16 +313,21 @@ class _Combination:
         """A queue that is forbidden to all but some groups has the setting AllowGroups."""
         rule = one.rule
         reason = self._unfit(rule)
-        simple = word == "forbid" and not (rule.when and rule.when.model_fields_set - {"clusters"})
-        if simple and rule.unless and rule.unless.model_fields_set == {"groups"}:
-            names = (*queues, *rule.unless.groups)
+        simple = word == "forbid" and not (rule.when and rule.when.kinds - {"clusters"})
+        groups = tuple(dict.fromkeys(name for one in rule.exemptions for name in one.groups))
+        if (
+            simple
+            and groups
+            and all(one.kinds - {"clusters"} == {"groups"} for one in rule.exemptions)
+        ):
+            names = (*queues, *groups)
             taken = [q for q in queues if "AllowGroups" in self.settings.lists.get(q, {})]
             if not any(_GLOB.search(name) for name in names) and not taken:
                 if reason := _bad_names(names):
                     return reason
                 for queue in queues:
                     found = self.settings.lists.setdefault(queue, {})
-                    found["AllowGroups"] = ",".join(rule.unless.groups)
+                    found["AllowGroups"] = ",".join(groups)
                     self._note(queue, one)
                 return ""
         if reason:
@@ -379,10 +408,9 @@ def _kinds(rule: Rule) -> set[str]:
     """
     return {
         kind
-        for selection, is_when in ((rule.when, True), (rule.unless, False))
-        if selection
-        for kind in selection.model_fields_set - {"clusters"}
-        if not (is_when and "*" in getattr(selection, kind))
+        for selection in rule.selections
+        for kind in selection.kinds - {"clusters"}
+        if not (selection is rule.when and "*" in getattr(selection, kind))
     }
 
 
@@ -390,7 +418,7 @@ def _applies(rule: Rule, queue: str, member: Member | None) -> bool:
     """Whether the rule is for this user's jobs in this queue; its cluster is this one."""
     if rule.when and not _selects(rule.when, queue, member):
         return False
-    return not (rule.unless and _selects(rule.unless, queue, member))
+    return not any(_selects(one, queue, member) for one in rule.exemptions)
 
 
 def _selects(selection: Selection, queue: str, member: Member | None) -> bool:

@@ -119,7 +119,7 @@ class Partition(NamedTuple):
     None if it is unlimited or unknown, like `default_time`, the limit of a job that names none.
     `default_memory`: the first that fits is used; one for GPUs fits a job with GPUs.
     `default_cpus_per_gpu`: of a job that names no CPUs. `accounts`, `qos`: of the jobs that it
-    takes; () if all.
+    takes; () if all. `deny_accounts`, `deny_qos`: of those that it refuses.
     `bucket_access`: None if unknown. `name` is "" if `placeholder` stands where it was to be filled
     in.
     """
@@ -136,6 +136,8 @@ class Partition(NamedTuple):
     default_cpus_per_gpu: int | None = None
     accounts: tuple[str, ...] = ()
     qos: tuple[str, ...] = ()
+    deny_accounts: tuple[str, ...] = ()
+    deny_qos: tuple[str, ...] = ()
 
 
 class Mount(NamedTuple):

@@ -64,7 +64,13 @@ class Node:
         )
 
 
-ALLOWED = {"AllowAccounts": "accounts", "AllowQos": "qos"}  # in the description: this key
+# Who may use a partition: in the description, this key.
+ALLOWED = {
+    "AllowAccounts": "accounts",
+    "AllowQos": "qos",
+    "DenyAccounts": "deny_accounts",
+    "DenyQos": "deny_qos",
+}
 _DOWN = frozenset(("DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "ERROR", "INVAL"))
 
 

@@ -269,25 +269,34 @@ def _check_site(context: Context) -> None:
     if placement.per_node > 1 and placement.node_type.request_gpus == "none":
         what = f"the Slurm of {facts.name} does not count GPUs, so it cannot divide those of a node"
         context.problem(("sweep", "per_node"), what, "remove it")
-    for path, value, known, whose in _named(context):
-        if known and value not in known:
+    for path, value, known, denied, whose in _named(context):
+        if value in denied:
+            context.problem(path, f"{whose} refuses {value}", "name another, or another queue")
+        elif known and value not in known:
             what = f"{value} is not in the description of {whose}"
             context.problem(path, what, did_you_mean(value, known), warning=True)
 
 
-def _named(context: Context) -> Iterator[tuple[Path, str, tuple[str, ...], str]]:
-    """Keys whose values are names of the cluster, with those that are known, and of what."""
+_Names = tuple[str, ...]
+
+
+def _named(context: Context) -> Iterator[tuple[Path, str, _Names, _Names, str]]:
+    """Keys whose values are names of the cluster, with the known and refused ones, and of what.
+
+    Slurm ignores a list of refused ones beside one of those that it takes.
+    """
     spec, facts = context.spec, context.facts
     partition = facts.partition(context.placement.partition)
-    for name, known, here in (
-        ("account", facts.accounts, partition.accounts),
-        ("qos", facts.qos, partition.qos),
+    for name, known, here, denied in (
+        ("account", facts.accounts, partition.accounts, partition.deny_accounts),
+        ("qos", facts.qos, partition.qos, partition.deny_qos),
     ):
         value = spec.sbatch.get(name)
         if isinstance(value, str):
-            whose = f"partition {partition.name} of {facts.name}" if here else facts.name
-            yield ("sbatch", name), value, here or known, whose
+            of_partition = here or value in denied
+            whose = f"partition {partition.name} of {facts.name}" if of_partition else facts.name
+            yield ("sbatch", name), value, here or known, () if here else denied, whose
     container = spec.software.container
     if container and facts.container_program:
         known = (facts.container_program,)
-        yield ("software", "container", "runtime"), container.runtime, known, facts.name
+        yield ("software", "container", "runtime"), container.runtime, known, (), facts.name

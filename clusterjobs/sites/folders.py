@@ -490,15 +490,17 @@ class Policies:
 
 
 def rules_in_force(rules: tuple[SiteRule, ...], day: str = "") -> tuple[SiteRule, ...]:
-    """The rules of a day, by `from` and `until` of each; of today for ""."""
-    if not any(one.rule.from_ or one.rule.until for one in rules):
+    """The rules of a day, by `from` and `until` of each and of its exemptions; of today for ""."""
+    dated = (part for rule, _ in rules for part in (rule, *rule.exemptions))
+    if not any(part.from_ or part.until for part in dated):
         return rules
     from clusterjobs.sites.policy_check import ANY_DAY
 
     if day == ANY_DAY:
         return rules
     day = day or today().isoformat()
-    return tuple(one for one in rules if one.rule.is_in_force(day))
+    found = ((one.rule.on(day), one) for one in rules)
+    return tuple(one._replace(rule=rule) for rule, one in found if rule)
 
 
 def today() -> datetime.date:
@@ -523,7 +525,7 @@ def is_refusal(error: InputError) -> bool:
 
 def _depend_on_user(rules: Iterable[SiteRule]) -> bool:
     """Whether a rule asks for the user: to look up groups can take seconds in a network."""
-    selections = [one for rule, _ in rules for one in (rule.when, rule.unless) if one]
+    selections = (one for rule, _ in rules for one in rule.selections)
     return any(one.groups or one.users for one in selections)
 
 

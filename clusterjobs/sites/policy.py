@@ -168,6 +168,22 @@ class _NotEmpty(SpecModel):
         return self
 
 
+class _Dated(SpecModel):
+    """What is in force on some days alone: `from` the first one, `until` the last."""
+
+    from_: Day | None = Field(None, alias="from")
+    until: Day | None = None
+
+    @model_validator(mode="after")
+    def _has_a_day(self) -> _Dated:
+        if self.from_ and self.until and self.until < self.from_:
+            raise ValueError(f"it is never in force: {self.until} is before {self.from_}")
+        return self
+
+    def is_in_force(self, day: str) -> bool:
+        return (self.from_ or day) <= day <= (self.until or day)
+
+
 class Selection(_NotEmpty):
     """The jobs that fit every list. A list fits if one of its values does; `*` is any text."""
 
@@ -177,6 +193,24 @@ class Selection(_NotEmpty):
     users: Texts = ()
     accounts: Texts = ()
     frameworks: Texts = ()
+
+    @property
+    def kinds(self) -> set[str]:
+        """The lists that are written."""
+        return self.model_fields_set & {*Selection.model_fields}
+
+
+class Exemption(_Dated, Selection):
+    """Jobs that a rule is not for, on some days alone if it has days."""
+
+    @model_validator(mode="after")
+    def _is_of_some_jobs(self) -> Exemption:
+        if not self.kinds:
+            raise ValueError(
+                "it exempts no jobs: add groups, users or accounts; an end of the rule itself is "
+                "written beside unless"
+            )
+        return self
 
 
 class Limits(_NotEmpty):
@@ -204,17 +238,18 @@ class Images(_NotEmpty):
 _ASKS = ("require", "allow", "forbid", "limits", "images", "preflight")
 
 
-class Rule(SpecModel):
+class Rule(_Dated):
     """One rule: which jobs it is for (`when`, `unless`), and what they must or must not have."""
 
     name: RuleName
     message: Message
     link: Link | None = None
     action: Literal["refuse", "warn"] = "refuse"
-    from_: Day | None = Field(None, alias="from")
-    until: Day | None = None
     when: Selection | None = None
-    unless: Selection | None = None
+    unless: Annotated[
+        Annotated[Exemption, Tag("map")] | Annotated[tuple[Exemption, ...], Tag("list")],
+        Discriminator(lambda value: "list" if isinstance(value, (list, tuple)) else "map"),
+    ] = ()
     require: Texts = ()
     allow: TextsOfKeys = {}
     forbid: Annotated[
@@ -229,13 +264,23 @@ class Rule(SpecModel):
     def _asks_for_something(self) -> Rule:
         if not any(getattr(self, name) for name in _ASKS) and self.preflight is None:
             raise ValueError(f"the rule asks for nothing: add one of {', '.join(_ASKS)}")
-        if self.from_ and self.until and self.until < self.from_:
-            raise ValueError(f"the rule is never in force: {self.until} is before {self.from_}")
         return self
 
-    def is_in_force(self, day: str) -> bool:
-        """Whether the rule is checked on this day, 2027-01-31; `until` is the last one."""
-        return (self.from_ or day) <= day <= (self.until or day)
+    @property
+    def exemptions(self) -> tuple[Exemption, ...]:
+        """The selections of `unless`: a job of any of them is exempt."""
+        return self.unless if isinstance(self.unless, tuple) else (self.unless,)
+
+    @property
+    def selections(self) -> tuple[Selection, ...]:
+        return (*((self.when,) if self.when else ()), *self.exemptions)
+
+    def on(self, day: str) -> Rule | None:
+        """The rule on a day, 2027-01-31, with the exemptions of that day; None if there is none."""
+        if not self.is_in_force(day):
+            return None
+        left = tuple(one for one in self.exemptions if one.is_in_force(day))
+        return self if left == self.exemptions else self.model_copy(update={"unless": left})
 
 
 class Policy(SpecModel):
@@ -308,13 +353,21 @@ def _unknown_keys(
 def _misspelt_frameworks(policy: Policy, document: Document, known: list[str]) -> Iterator[Problem]:
     """Names that are similar to a framework's. Others may be of one that is not installed here."""
     for index, rule in enumerate(policy.rules):
-        for part, selection in (("when", rule.when), ("unless", rule.unless)):
-            for item, name in enumerate(selection.frameworks if selection else ()):
+        for part, selection in _placed_selections(rule):
+            for item, name in enumerate(selection.frameworks):
                 if name not in known and (meant := nearest(name, known, cutoff=0.85)):
-                    path = ("rules", index, part, "frameworks", item)
+                    path = ("rules", index, *part, "frameworks", item)
                     what = f"there is no framework {name}"
                     where = document.locate(path)
                     yield Problem(what, where, dotted(path), f"did you mean {meant}?", meant=meant)
+
+
+def _placed_selections(rule: Rule) -> Iterator[tuple[Path, Selection]]:
+    """The selections of a rule, with their paths in it."""
+    if rule.when:
+        yield ("when",), rule.when
+    for index, one in enumerate(rule.exemptions):
+        yield ("unless", index) if isinstance(rule.unless, tuple) else ("unless",), one
 
 
 def _named_keys(rule: Rule) -> Iterator[tuple[Path, str]]:
@@ -330,10 +383,14 @@ def _named_keys(rule: Rule) -> Iterator[tuple[Path, str]]:
 
 def selection_text(rule: Rule) -> str:
     """`queues p5*; not groups staff`, or `all jobs`."""
-    parts = [*_selection(rule.when), *(f"not {one}" for one in _selection(rule.unless))]
-    days = (("from", rule.from_), ("until", rule.until))
-    parts += [f"{word} {day}" for word, day in days if day]
-    return "; ".join(parts) or "all jobs"
+    parts = [*_selection(rule.when)] if rule.when else []
+    parts += [f"not {text}{_days(one)}" for one in rule.exemptions for text in _selection(one)]
+    return "; ".join(parts) + _days(rule) if parts else f"all jobs{_days(rule)}"
+
+
+def _days(one: _Dated) -> str:
+    days = (("from", one.from_), ("until", one.until))
+    return "".join(f" {word} {day}" for word, day in days if day)
 
 
 def demand_text(rule: Rule) -> str:
@@ -341,11 +398,10 @@ def demand_text(rule: Rule) -> str:
     return "; ".join(_demands(rule))
 
 
-def _selection(selection: Selection | None) -> Iterator[str]:
-    if selection:
-        for kind in Selection.model_fields:
-            if names := getattr(selection, kind):
-                yield f"{kind} {', '.join(names)}"
+def _selection(selection: Selection) -> Iterator[str]:
+    for kind in Selection.model_fields:
+        if names := getattr(selection, kind):
+            yield f"{kind} {', '.join(names)}"
 
 
 def _demands(rule: Rule) -> Iterator[str]:

@@ -243,8 +243,8 @@ def explain_policies(
 ) -> Iterator[Explained]:
     """Each rule, whether it is for this job and keeps it from running or not."""
     for one in rules:
-        rule = one.rule
-        if not rule.is_in_force(day.isoformat()):
+        rule = one.rule.on(day.isoformat())
+        if rule is None:
             yield Explained(one, "not in force", f"today is {day}")
         elif why := _why_not(rule, job):
             yield Explained(one, "not for this job", why)
@@ -269,10 +269,14 @@ def _why_not(rule: Rule, job: JobValues) -> str:
     for one in _fits(rule.when, job, exempts=False) if rule.when else ():
         if not one.fits:
             return f"{one.kind}: {one.values} does not fit {', '.join(one.patterns)}"
-    exempting = list(_fits(rule.unless, job, exempts=True)) if rule.unless else []
-    if exempting and all(one.fits for one in exempting):
-        named = [f"{one.kind}: {one.values} fits {', '.join(one.patterns)}" for one in exempting]
-        return f"unless {'; '.join(named)}"
+    for exemption in rule.exemptions:
+        exempting = list(_fits(exemption, job, exempts=True))
+        if all(one.fits for one in exempting):
+            named = [
+                f"{one.kind}: {one.values} fits {', '.join(one.patterns)}" for one in exempting
+            ]
+            until = f", until {exemption.until}" if exemption.until else ""
+            return f"unless {'; '.join(named)}{until}"
     return ""
 
 

@@ -39,15 +39,15 @@ class KnownOptions(NamedTuple):
     def newest(self) -> str:
         return self.versions[-1]
 
-    def lacks(self, name: str, version: str) -> bool:
-        """Whether no `version` near this one, "25.11.8", has the option: it was tried in few.
+    def lacks(self, version: str, has: tuple[str, ...]) -> bool:
+        """Whether no version near this one, "25.11.8", is one that `has` it: it was tried in few.
 
         Those are the same version, or the ones before and after it.
         """
-        wanted, known = _number(version), self.only_in.get(name, self.versions)
+        wanted = _number(version)
         before = [one for one in self.versions if _number(one) <= wanted][-1:]
         after = [one for one in self.versions if _number(one) >= wanted][:1]
-        return not {*before, *after} & {*known}
+        return not {*before, *after} & {*has}
 
 
 def is_untried(version: str) -> bool:

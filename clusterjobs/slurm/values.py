@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from clusterjobs.errors import nearest
-from clusterjobs.slurm.options import is_slurm_time
+from clusterjobs.slurm.options import is_slurm_time, seconds_of
 
 CONF_FILE = pathlib.Path(__file__).with_name("slurm_conf.json")
 
@@ -135,8 +135,9 @@ _CHECKS: dict[str, Callable[[str, Mapping[str, Any]], Wrong | None]] = {
 
 
 # ------------------------------------------------------------------ sbatch and srun
-# Source: sbatch(1), and sbatch of Slurm 22.05.8, 24.11.5 and 26.05.5, which was asked. Refused here
-# alone: letters that it reads as 0 (nice, priority, single:x of gpu-bind), and what follows digits.
+# Source: sbatch(1), and sbatch of Slurm 22.05.8, 24.11.5 and 26.05.5, which were asked: a value
+# that one of them takes is right. Refused here alone: letters that it reads as 0 (nice, priority,
+# single:x of gpu-bind), what follows digits or a word, empty values, and spaces before a number.
 
 
 class Form(NamedTuple):
@@ -147,36 +148,47 @@ class Form(NamedTuple):
     most: int = 0
 
 
-_COUNT = Form(r"[1-9]\d*", "write a number from 1")
-_DAY = r"(\d{4}-(0?[1-9]|1[0-2])-(0?[1-9]|[12]\d|3[01])|\d{1,2}[/.]\d{1,2}([/.]\d{2,4})?|\d{6})"
-_CLOCK = r"((\d{1,2}[:.]\d{2}([:.]\d{2}(\.\d+)?)?( ?[ap]m)?)|midnight|noon|fika|teatime|elevenses)"
-_UNIT = r"(seconds?|sec|minutes?|min|hours?|days?|weeks?)?"
-_DATE = rf"({_DAY}|today|tomorrow)"
-_WHEN = rf"(now([+-]\d+{_UNIT})?|{_DATE}([T ]{_CLOCK})?|{_CLOCK}( {_DATE})?)"
+_MOST_OF_32_BITS = 2147483646  # Slurm 24.11: less than INT_MAX
+_COUNT = Form(r"\+?0*[1-9]\d*", "write a number from 1", _MOST_OF_32_BITS)
+_NUMBER = Form(r"\+?\d+", "write a number", _MOST_OF_32_BITS)
+_MONTH, _DAY = r"(0?[1-9]|1[0-2])", r"(0?[1-9]|[12]\d|3[01])"
+_YMD = rf"\d{{4}}-(0[1-9]|1[0-2])-{_DAY}|{_MONTH}[/.]{_DAY}([/.]\d\d)?"
+_DATE = rf"({_YMD}|(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(\d\d)?|(?-i:today|tomorrow))"
+_MINUTES = r"[:.][0-5]\d([:.][0-5]\d)?"
+_CLOCK = rf"(([01]?\d|2[0-3]){_MINUTES}|(0?\d|1[0-2]){_MINUTES} *[ap]m)"
+_CLOCK = rf"({_CLOCK}|midnight|noon|fika|teatime|elevenses)"
+_UNIT = r"((second|minute|hour|day|week)s?)?"
+_WHEN = rf"(now( *[+-] *\d+ *{_UNIT})?|{_DATE}((?-i:[T -]){_CLOCK})?|{_CLOCK}( {_DATE})?)"
 _JOBS = r"\d+(_\d+|_\*)?(\+\d+)?(:\d+(_\d+|_\*)?(\+\d+)?)*"
 _NEED = rf"(after(any|notok|ok|burstbuffer|corr)?:{_JOBS}|expand:\d+|singleton|\d+(_\d+|_\*)?)"
-_SIGNALS = "HUP|INT|QUIT|ABRT|KILL|ALRM|TERM|USR1|USR2|URG|CONT|STOP|TSTP|TTIN|TTOU"
+_SIGNALS = "HUP|INT|QUIT|ABRT|KILL|ALRM|TERM|USR1|USR2|URG|CONT|STOP|TSTP|TTIN|TTOU|XCPU|CHLD|PIPE"
 _MAIL = (
     *("NONE", "BEGIN", "END", "FAIL", "REQUEUE", "ALL", "INVALID_DEPEND", "STAGE_OUT"),
     *("TIME_LIMIT", "TIME_LIMIT_90", "TIME_LIMIT_80", "TIME_LIMIT_50", "ARRAY_TASKS"),
 )
 
-_TASKS = r"(\*|block|cyclic|arbitrary|plane=\d+)(:(\*|block|f?cyclic)){0,2}(:?|,(no)?pack)"
-_SPEED = r"(0*[1-9][\d.]*|(lo|me|hi)\w*)"  # Slurm reads the first letters of words
-_GOVERNOR = r"(co|on|pe|po|us|sc)\w*"
+_TASKS = r"(\*|block|cyclic)(:(\*|block|f?cyclic)){0,2}(:?|,(no)?pack)"
+_TASKS = rf"{_TASKS}|arbitrary|plane=\+?0*[1-9]\d*|(no)?pack"
+_SPEED = r"(0*[1-9]\d*|(lo|med|hi)\w*)"  # Slurm reads the first letters of words
+_GOVERNOR = r"(co|onde|perf|pow|sche|user)\w*"
 _SAMPLED = r"((task|energy|network|filesystem)=)?\d[\w.]*"
 _LIMITS = ("AS", "CORE", "CPU", "DATA", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "RSS", "STACK")
 _LIMIT = rf"(RLIMIT_)?({'|'.join(_LIMITS)})"
 _GPU_SPEED = r"(memory=)?(low|medium|highm1|high|\d+)|verbose"
 _NUMBERS = r"\d+(\*\d+)?(,\d+(\*\d+)?)*"
-_MASKS = r"(0x)?[0-9a-f]+(\*\d+)?(,(0x)?[0-9a-f]+(\*\d+)?)*"
+_MASKS = r"((?-i:0x))?[0-9a-f]+(\*\d+)?(,((?-i:0x))?[0-9a-f]+(\*\d+)?)*"
 _MEM = r"none|no|local|rank|prefer|p|sort|nosort|q(uiet)?|v(erbose)?"
 _MEM = rf"{_MEM}|map_mem:{_NUMBERS}|mask_mem:{_MASKS}"
-_PARTS = r"(\*|\d+(-\d+)?)"
-_BINDING = (
-    *("disable-binding", "enforce-binding"),
-    *("multiple-tasks-per-sharing", "one-task-per-sharing", "allow-task-sharing"),
-)
+_GPU_BIND = rf"none|close.*|(single|per_task):\d+|map(_gpu)?:{_NUMBERS}|mask(_gpu)?:{_MASKS}"
+_GPU_BIND = rf"(verbose,)?({_GPU_BIND})"
+_TRES_BIND = _GPU_BIND.replace("close.*", "closest")
+_PARTS = r"(\*(-(\*|\d+))?|\d+(-0*[1-9]\d*)?)"
+_BINDING = [
+    "disable-binding",
+    "enforce-binding",
+    "multiple-tasks-per-sharing",
+    "one-task-per-sharing",
+]
 
 
 def _words(*words: str, several: bool = False) -> Form:
@@ -191,18 +203,21 @@ _OPTIONS: dict[str, Form] = {
     **dict.fromkeys(
         ("mincpus", "ntasks-per-core", "ntasks-per-socket", "cores-per-socket"), _COUNT
     ),
-    **dict.fromkeys(("sockets-per-node", "threads-per-core", "thread-spec", "segment"), _COUNT),
-    "core-spec": Form(r"\d+", "write a number"),
+    **dict.fromkeys(
+        ("sockets-per-node", "threads-per-core", "thread-spec", "ntasks-per-tres"), _COUNT
+    ),
+    **dict.fromkeys(("core-spec", "resv-ports"), _NUMBER),
+    "segment": _NUMBER._replace(most=65533),
     **dict.fromkeys(
         ("mem", "mem-per-cpu", "mem-per-gpu", "tmp"),
-        Form(r"\d+([KMGT]B?)?", "write a number with K, M, G or T, for example 64G"),
+        Form(r"\+?\d+([KMGT]B?)?", "write a number with K, M, G or T, for example 64G"),
     ),
     **dict.fromkeys(
         ("begin", "deadline"), Form(_WHEN, "write 16:00, now+1hour, tomorrow or 2027-01-31T08:00")
     ),
     "acctg-freq": Form(rf"{_SAMPLED}(, *{_SAMPLED})*", "write seconds, or task=30,energy=60"),
     "cpu-freq": Form(
-        rf"{_SPEED}(-{_SPEED}(:{_GOVERNOR})?)?|{_GOVERNOR}",
+        rf"{_SPEED}(-{_SPEED}(:{_GOVERNOR})?|:user\w*)?|{_GOVERNOR}",
         "write kHz, low, medium, high or a governor",
     ),
     "dependency": Form(
@@ -210,17 +225,21 @@ _OPTIONS: dict[str, Form] = {
     ),
     "distribution": Form(_TASKS, "write block, cyclic, plane=4 or block:cyclic"),
     "extra-node-info": Form(
-        rf"{_PARTS}(:{_PARTS}){{0,2}}", "write SOCKETS:CORES:THREADS, as 2:8:1"
+        rf"{_PARTS}(:{_PARTS}){{0,2}}:?", "write SOCKETS:CORES:THREADS, as 2:8:1", _MOST_OF_32_BITS
     ),
-    "exclusive": _words("user", "mcs", "topo"),
+    "exclusive": _words("user", "mcs", "topo", "exclusive"),
     "get-user-env": Form(r"\d*[SL]?", "write seconds, with S or L for the kind of shell"),
     "gpu-bind": Form(
-        rf"(verbose,)?(none|close.*|(single|per_task):\d+|map_gpu:{_NUMBERS}|mask_gpu:{_MASKS})",
+        _GPU_BIND,
         "write closest, none, single:4, per_task:1, map_gpu:0,1 or mask_gpu:0x3",
     ),
     "gpu-freq": Form(
         rf"(?-i:({_GPU_SPEED})(,({_GPU_SPEED}))*)",  # in this case alone
         "write MHz, low, medium, high or highm1; memory=low for the memory",
+    ),
+    "tres-bind": Form(
+        rf"(?-i:gres/[\w/-]+:{_TRES_BIND}(\+gres/[\w/-]+:{_TRES_BIND})*)",
+        "write gres/NAME: before it, gres/gpu:closest",
     ),
     "gres-flags": _words(*_BINDING, several=True),
     "kill-on-invalid-dep": _words("yes", "no"),
@@ -230,33 +249,66 @@ _OPTIONS: dict[str, Form] = {
     ),
     "mail-type": _words(*_MAIL, several=True),
     "nice": Form(r"[+-]?\d+", "write a number, for example 100", 2147483645),
-    "no-kill": _words("off", "no"),
+    "mem-update": Form(r"0*[1-9]\d*@0*[1-9]\d*", "write percent and seconds, 10@30"),
+    "no-kill": _words("off", "no", "set"),
+    "oom-kill-step": Form(r"0*[01]", "write 0 or 1"),
     "priority": Form(r"top|\d+", "write a number, or TOP", 4294967293),
-    "open-mode": _words("append", "truncate"),
+    "open-mode": Form(r"[at]\w*", "write append or truncate"),
     "profile": _words("all", "none", "energy", "task", "lustre", "network", several=True),
     "propagate": Form(
         rf"(?-i:|ALL|NONE|{_LIMIT}([, ]+{_LIMIT})*[, ]*)",  # in this case alone
         f"write ALL, NONE or some of {', '.join(_LIMITS)}",
     ),
+    "requeue": _words("expedite"),
     "signal": Form(
         rf"([RB]{{1,2}}:)?((SIG)?({_SIGNALS})|0*[1-9]\d*)(@\d+)?",
         "write a signal and seconds before the end, for example B:USR1@300",
         _MOST_OF_16_BITS,
     ),
-    "switches": Form(r"[1-9]\d*(@[\d:-]+)?", "write a number, with @ and a time if it may wait"),
-    "wait-all-nodes": _words("0", "1"),
+    "switches": Form(
+        r"\+?0*[1-9]\d*(@([\d:-]+|unlimited|infinite))?",
+        "write a number, with @ and a time if it may wait",
+        _MOST_OF_32_BITS,
+    ),
+    "wait-all-nodes": Form(r"\+?0*[01]", "write 0 or 1"),
 }
+# Values that not every version takes: an option, a pattern, and the versions that take it.
+_ONLY_IN = (
+    ("exclusive", "topo", "24.11 26.05"),
+    ("gres-flags", ".*sharing.*|.*,.*", "24.11 26.05"),
+    ("signal", r"(\w+:)?(SIG)?(CHLD|PIPE)\b.*", "24.11 26.05"),
+    ("begin", "elevenses", "24.11 26.05"),
+    ("gpu-bind", r"(verbose,)?ma(p|sk):.*", "24.11 26.05"),
+    ("gpu-bind", r"(verbose,)?close(?!st$).*", "22.05"),
+    ("cpu-freq", r"[^-]+:.*", "24.11 26.05"),
+    ("cpu-freq", r"[^:]+-[^:]+", "22.05"),
+    ("mem-bind", r"(.*,)?(no)?sort(,.*)?", "22.05 24.11"),
+    ("get-user-env", ".+", "22.05 24.11"),
+    ("requeue", ".+", "26.05"),
+)
 _TIMES = ("time-min", "delay-boot")
+
+
+def versions_of_value(name: str, value: str) -> tuple[str, ...]:
+    """The versions of Slurm that take the value; () if every one does."""
+    found = (v for option, one, v in _ONLY_IN if option == name and _fits(one, value))
+    return (*next(found, "").split(),)
+
+
+def _fits(pattern: str, value: str) -> bool:
+    return bool(re.fullmatch(pattern, value, re.ASCII | re.IGNORECASE))
 
 
 def wrong_option_value(name: str, value: str) -> Wrong | None:
     """Why sbatch refuses the value of an option; None if it takes it, or if that is unknown."""
+    if name == "time-min" and seconds_of(value) == 0:
+        return Wrong("no job can have a least time limit of zero", "write a time, as 1:00:00")
     if name in _TIMES:
         return _time(value, {"words": ["UNLIMITED", "INFINITE"]})
     form = _OPTIONS.get(name)
     if form is None:
         return None
-    if re.fullmatch(form.pattern, value.strip(), re.ASCII | re.IGNORECASE):
+    if _fits(form.pattern, value):
         numbers = re.findall(r"\d+", value) if form.most else ()
         if all(int(one) <= form.most for one in numbers):
             return None

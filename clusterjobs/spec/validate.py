@@ -324,6 +324,9 @@ def _describe(kind: str, detail: Mapping[str, Any]) -> tuple[str, str]:
     return str(detail["msg"]).lower(), ""
 
 
+_TAGS = ("[key]", "map", "list")  # types of a union, no keys
+
+
 def _path_of(loc: tuple[str | int, ...], data: Any) -> Path:
     """pydantic's location as a path in the data, without the names of a union's types."""
     path: list[str | int] = []
@@ -336,7 +339,7 @@ def _path_of(loc: tuple[str | int, ...], data: Any) -> Path:
         elif isinstance(data, list) and step in data:
             path.append(data.index(step))  # a list of names that was read as a mapping
             data = step
-        elif position == len(loc) - 1 and step != "[key]" and isinstance(data, dict):
+        elif position == len(loc) - 1 and step not in _TAGS and isinstance(data, dict):
             path.append(step)
     return tuple(path)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import pathlib
+import re
 
 import pytest
 
@@ -136,3 +137,75 @@ def test_without_a_plan_no_rule_is_called_kept(clusterjobs, spec: str) -> None:
     _, states = explained(clusterjobs, spec, "--group", "staff")
     why = "the job cannot be planned; the spec alone does not break it"
     assert states["kept"] == ("not known", why)
+
+
+EXEMPT = """\
+rules:
+- name: small
+  message: m
+  limits: {nodes: 1}
+  unless:
+  - {groups: [ops]}
+  - {groups: [nlp], from: 2027-01-10, until: 2027-01-20}
+"""
+
+
+@pytest.mark.parametrize(
+    ("group", "day", "code"),
+    [("ops", 9, 0), ("nlp", 9, 1), ("nlp", 10, 0), ("nlp", 20, 0), ("nlp", 21, 1), ("bio", 10, 1)],
+)
+def test_an_exemption_has_days_of_its_own(
+    group: str,
+    day: int,
+    code: int,
+    clusterjobs,
+    spec: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pathlib.Path("site/policy.yaml").write_text(EXEMPT)
+    on(monkeypatch, day)
+    assert clusterjobs("plan", spec, "--group", group).code == code
+    state, why = explained(clusterjobs, spec, "--group", group)[1]["small"]
+    assert state == ("not for this job" if code == 0 else "broken")
+    assert ("until 2027-01-20" in why) == (group == "nlp" and code == 0)
+
+
+def test_an_export_has_the_exemptions_of_the_day(
+    clusterjobs, spec: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pathlib.Path("site/policy.yaml").write_text(EXEMPT)
+    pathlib.Path("users").write_text("ann|bio|nlp\nbob|bio|ops\n")
+    for day, limited, until in ((9, "ann", "2027-01-09"), (10, "", "2027-01-20"), (21, "ann", "")):
+        on(monkeypatch, day)
+        exported = clusterjobs("policy", "export", "--slurm", "--users", "users")
+        names = re.findall("name=(ann|bob) account=bio set qos=clusterjobs-n1 ", exported.out)
+        assert names == [limited] * bool(limited)
+        assert (f"Right until {until}" in exported.out) == bool(until)
+        plugin = clusterjobs("policy", "export", "--lua").out
+        assert ('"nlp"' in plugin, '"ops"' in plugin) == (day == 10, True)
+    assert "an exemption of small is in force from 2027-01-10 until 2027-01-20" in exported.err
+
+
+@pytest.mark.parametrize(
+    ("unless", "said"),
+    [
+        ("{until: 2027-01-20}", "rules[0].unless: it exempts no jobs"),
+        ("[{groups: [a], until: soon}]", "unless[0].until: 'soon' is not a day"),
+        ("[{grups: [a]}]", "unless[0].grups"),
+        ("{groups: [a], from: 2027-02-02, until: 2027-02-01}", "it is never in force"),
+    ],
+)
+def test_a_wrong_exemption_is_refused(unless: str, said: str, clusterjobs, spec: str) -> None:
+    rule = f"rules:\n- {{name: a, message: m, limits: {{nodes: 1}}, unless: {unless}}}\n"
+    pathlib.Path("site/policy.yaml").write_text(rule)
+    outcome = clusterjobs("policy", "list")
+    assert outcome.code == 1
+    assert said in outcome.err
+
+
+def test_an_exemption_of_another_cluster_is_not_exported(clusterjobs, spec: str) -> None:
+    policy = EXEMPT.replace("{groups: [ops]}", "{groups: [ops], clusters: [p5*]}")
+    pathlib.Path("site/policy.yaml").write_text(policy)
+    for cluster, exempt in (("p4d-a100", False), ("p5-h100", True)):
+        exported = clusterjobs("policy", "export", "--lua", "--cluster", cluster)
+        assert ('"ops"' in exported.out) == exempt

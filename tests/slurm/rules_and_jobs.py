@@ -102,6 +102,8 @@ def policy(random: random.Random, of_options: bool = False) -> list[dict[str, An
         for word, chance in (("when", 0.7), ("unless", 0.2)):
             if random.random() < chance:
                 rule[word] = selection(random)
+        if "unless" in rule and random.random() < 0.5:  # one of several exemptions is enough
+            rule["unless"] = [rule["unless"], selection(random)]
         if random.random() < 0.2:
             rule["forbid"] = {"queue": [random.choice(QUEUES)]}
         elif of_options and random.random() < 0.5:

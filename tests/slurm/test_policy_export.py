@@ -18,6 +18,7 @@ import clusterjobs as package
 from clusterjobs.admin.policy_lines import slurm_lines
 from clusterjobs.admin.policy_members import Member, read_members
 from clusterjobs.admin.policy_settings import settings_of
+from clusterjobs.clusters.facts import Partition
 from clusterjobs.errors import InputError
 from clusterjobs.frameworks import option_models
 from clusterjobs.sites.policy import load_policy
@@ -41,14 +42,15 @@ def exported(
     cluster: str | None = None,
     members: tuple[Member, ...] = (),
     queues: tuple[str, ...] = (),
+    partitions: tuple[Partition, ...] = (),
     with_undo: bool = False,
 ) -> str:
     """The text, without what is at its top, and without the part that writes what undoes it."""
     named = [{"name": f"r{i}", "message": f"m{i}", **rule} for i, rule in enumerate(rules)]
     policy = yaml.safe_dump({"rules": named}, sort_keys=False)
-    settings = settings_of(
-        load_policy(policy, "policy.yaml", option_models()), cluster, members, queues
-    )
+    rules = load_policy(policy, "policy.yaml", option_models())
+    partitions = (*partitions, *(Partition(name, ()) for name in queues))
+    settings = settings_of(rules, cluster, members, partitions)
     text = slurm_lines(settings).split("\n\n", 1)[1]
     return text if with_undo else UNDO.sub("", text)
 
@@ -169,6 +171,17 @@ def test_lists_of_several_rules_become_one() -> None:
     none = {"when": QUEUE, "allow": {"sbatch.account": ["x"]}}
     assert lines(first, none)[-1] == "PartitionName=p5 AllowAccounts=a,b,c"
     assert "no value is left for partition p5" in exported(first, none)
+
+
+def test_a_partition_keeps_the_lists_that_it_has() -> None:
+    allow = {"when": QUEUE, "allow": {"sbatch.account": ["a", "b"]}}
+    forbid = {"when": QUEUE, "forbid": {"sbatch.account": ["a"]}}
+    denying = (Partition("p5", (), deny_accounts=("b", "x")),)
+    assert lines(allow, partitions=denying)[-1] == "PartitionName=p5 AllowAccounts=a"
+    assert lines(forbid, partitions=denying)[-1] == "PartitionName=p5 DenyAccounts=a,b,x"
+    # Slurm ignores the Deny list of such a partition.
+    both = (denying[0]._replace(accounts=("a", "b", "c")),)
+    assert lines(forbid, partitions=both)[-1] == "PartitionName=p5 AllowAccounts=b,c"
 
 
 # ------------------------------------------------------------------ users

@@ -23,6 +23,8 @@ PartitionName=both Nodes=n[1-4] MaxCPUsPerNode=48 OverSubscribe=EXCLUSIVE
 PartitionName=list Nodes=n[1-4] DefCpuPerGPU=6 DefMemPerGPU=9000 DefMemPerNode=4000
 PartitionName=many Nodes=n[1-4] DefCpuPerGPU=17
 PartitionName=ours Nodes=n[1-4] AllowAccounts=chem,bio AllowQos=long AllowGroups=ALL
+PartitionName=not Nodes=n[1-4] DenyAccounts=guest,old DenyQos=debug
+PartitionName=two Nodes=n[1-4] AllowAccounts=chem,old DenyAccounts=old
 """
 OF_SCONTROL = """\
 PartitionName=gpu
@@ -166,6 +168,8 @@ def test_files_of_slurm_that_are_not_needed_may_be_there(clusterjobs, folder: pa
         ("ours", {"qos": "short"}, "sbatch.qos: short is not in the description of partition ours"),
         ("ours", {"account": "bio", "qos": "long"}, ""),
         ("a", {"account": "ml"}, ""),
+        ("not", {"account": "chem", "qos": "long"}, ""),
+        ("two", {"account": "old"}, ""),  # Slurm ignores DenyAccounts beside AllowAccounts
     ],
 )
 def test_an_account_that_the_partition_does_not_take_is_a_warning(
@@ -175,3 +179,13 @@ def test_an_account_that_the_partition_does_not_take_is_a_warning(
     assert code == 0
     assert wrong in said
     assert ("is not in the description" in said) == bool(wrong)
+
+
+@pytest.mark.parametrize("option", [{"account": "old"}, {"qos": "debug"}])
+def test_an_account_that_the_partition_denies_is_refused(
+    plan: Plan, option: dict[str, str]
+) -> None:
+    ((name, value),) = option.items()
+    code, said = plan("not", **option)
+    assert code == 1
+    assert f"sbatch.{name}: partition not of x refuses {value}" in said

@@ -230,7 +230,7 @@ class Partition(SpecModel):
     Partitions that have the same type share its nodes. `max_nodes`: the most that one job may
     have. `exclusive`: jobs always get whole nodes. `default_time`: of a job without a time limit.
     `def_mem_per_...`: MiB of a job that asks for no memory; `def_cpu_per_gpu`: of one that asks for
-    no CPUs. `accounts`, `qos`: those of its jobs; any, if there are none.
+    no CPUs. `accounts`, `qos`: those of its jobs; any, if there are none. `deny_...`: of no job.
     """
 
     nodes: dict[NameKey, NumberOfNodes]
@@ -245,6 +245,8 @@ class Partition(SpecModel):
     def_mem_per_node: Mebibytes | None = None
     accounts: tuple[Name, ...] = ()
     qos: tuple[Name, ...] = ()
+    deny_accounts: tuple[Name, ...] = ()
+    deny_qos: tuple[Name, ...] = ()
 
 
 class Description(Defaults):

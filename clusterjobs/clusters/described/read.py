@@ -40,6 +40,8 @@ _KEYS = {
     "slurm_version: ...": ("slurmversion", "version", "slurm"),
     "qos: [...]": ("qoses", "allowqos", "qos_list"),
     "accounts: [...]": ("account", "allowaccounts"),
+    "deny_accounts: [...]": ("denyaccounts",),
+    "deny_qos: [...]": ("denyqos",),
     "master_addr_suffix: ...": ("hostname_suffix", "node_suffix", "address_suffix"),
     "memory_scheduling: true": ("selecttypeparameters",),
     "default_partition: ...": ("default", "default_queue"),

@@ -155,6 +155,8 @@ def _partition(
         default_cpus_per_gpu=one.def_cpu_per_gpu,
         accounts=one.accounts,
         qos=one.qos,
+        deny_accounts=one.deny_accounts,
+        deny_qos=one.deny_qos,
     )
 
 

@@ -176,19 +176,25 @@ def check_age(context: Context) -> None:
 
 
 def check_versions(context: Context) -> None:
-    """Options that the cluster's Slurm has not yet, or has no longer."""
+    """Options and values that the cluster's Slurm has not yet, or has no longer."""
     version, further = context.facts.slurm_version, context.facts.terms.other_version
     if version is None:
         return
     for program, own in (("sbatch", context.spec.sbatch), ("srun", context.spec.srun)):
         options = known_options(program) if own else None
-        for name in own:
-            if options and name in options.takes_value and options.lacks(name, version):
-                has = " and ".join(options.only_in[name])
+        for name, value in own.items():
+            if not options or name not in options.takes_value:
+                continue
+            what, has = f"has no option --{name}", options.only_in.get(name, ())
+            if isinstance(value, str) and not has:
+                from clusterjobs.slurm.values import versions_of_value  # as in _check_value
+
+                what, has = f"does not take {value} as --{name}", versions_of_value(name, value)
+            if has and options.lacks(version, has):
                 context.problem(
                     (program, name),
-                    f"{program} of the cluster's Slurm, {version}, has no option --{name}",
-                    f"remove it: Slurm {has} has it. {further}",
+                    f"{program} of the cluster's Slurm, {version}, {what}",
+                    f"remove it: Slurm {' and '.join(has)} has it. {further}",
                     warning=True,
                 )
 
