@@ -1,8 +1,9 @@
 """The JSON Schema (2020-12) of a spec, from the types of its keys and what is known of them.
 
-It accepts every spec that `render` accepts. It refuses unknown keys, values of a wrong type and
-values that are not among the choices. What depends on the cluster, on other keys or on the text
-of a value is left to `render`.
+It accepts every spec that `render` accepts. It refuses unknown keys, values of a wrong type or
+form, keys that exclude each other, and what the named framework or launcher does not have. What
+depends on the cluster, on other files, on numbers of other keys, or on keys that may stand in
+another layer (`extends`, the site's defaults) is left to `render`.
 """
 
 from __future__ import annotations
@@ -19,21 +20,35 @@ from annotated_types import Ge, Le
 from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
-from clusterjobs.frameworks import option_models
-from clusterjobs.launchers import LauncherOptions
+from clusterjobs.frameworks import FRAMEWORKS, Framework, option_models
+from clusterjobs.launchers import LAUNCHERS, Launcher, LauncherOptions
 from clusterjobs.reference.keys import default_of
 from clusterjobs.runs.answers import ANSWERS
 from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.key_names import owners_of_options
 from clusterjobs.spec.keys.job import EXTENDS
+from clusterjobs.spec.keys.model import Parallel
 from clusterjobs.spec.layers import WORDS
-from clusterjobs.spec.model import FLAG, NULL, TEXT, Also, Key, Only, SpecModel, known_keys
+from clusterjobs.spec.model import (
+    FLAG,
+    NULL,
+    TEXT,
+    Also,
+    Key,
+    KeyOfSpec,
+    Only,
+    SpecModel,
+    known_keys,
+)
 from clusterjobs.text import Text
 from clusterjobs.yaml import document
 
 Schema = dict[str, Any]
 _DOCS = ("description", "markdownDescription", "examples")
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_REFERENCE = {"type": "string", "pattern": r"\{\{"}  # `{{ name }}`: its value has the right type
+# `{{ name }}`: its value has the right type. A number or a choice is known before the job runs.
+_REFERENCE = {"type": "string", "pattern": r"\{\{"}
+_KNOWN = {"type": "string", "pattern": r"\{\{(?!\s*(?:env|job|parameters)\.)"}
 
 
 def spec_schema() -> Schema:
@@ -84,17 +99,28 @@ class _Schemas:
                 properties[name] = _with_docs(self._of_model(options), options.about, "")
         for key, known in (("framework", models.frameworks), ("launcher", models.launchers)):
             properties[key] = {**properties[key], "anyOf": [{"enum": [*known]}, _REFERENCE]}
-            del properties[key]["type"]
+            properties[key].pop("type", None)
         foreign = {
-            name: {key: False for key in added if key not in own} for name, own in owned.items()
+            name: {key: False for key in added if key not in own} | _of_framework(FRAMEWORKS[name])
+            for name, own in owned.items()
         }
+        with_options = [name for name, options in models.launchers.items() if options]
+        others = {name: _of_launcher(LAUNCHERS[name], with_options) for name in models.launchers}
+        properties["frameworks"]["propertyNames"] = {"enum": [*owned]}
+        for name in ("sbatch", "srun"):
+            properties[name]["properties"] = _owned_options(name)
+        self._definitions[_PATH] = {"pattern": _paths_in_sweeps(properties)}
         return {
             "$schema": DIALECT,
             "title": "clusterjobs spec",
             "type": "object",
             "properties": properties,
             "additionalProperties": False,
-            "allOf": [_if_framework(name, keys) for name, keys in foreign.items()],
+            **_exclusions(Experiment),
+            "allOf": [
+                *(_if("framework", name, keys) for name, keys in foreign.items()),
+                *(_if("launcher", name, keys) for name, keys in others.items() if keys),
+            ],
             "$defs": self._definitions,
         }
 
@@ -142,6 +168,7 @@ class _Schemas:
                 "properties": self._properties(model),
                 "required": [key for key, field in fields if field.is_required()],
                 "additionalProperties": False,
+                **_exclusions(model),
             }
         return {"$ref": f"#/$defs/{self._names[model]}"}
 
@@ -151,8 +178,8 @@ class _Schemas:
         if typing.get_origin(kind) is typing.Annotated:
             inner, *more = typing.get_args(kind)
             return self._of(inner, [*more, *metadata])
-        narrow = next((one.forms for one in metadata if isinstance(one, Only)), None)
-        schema = _any_of([*narrow, _REFERENCE]) if narrow else self._plain(kind, metadata)
+        narrow = [one.forms for one in metadata if isinstance(one, Only)]
+        schema = _any_of([*narrow[-1], _REFERENCE]) if narrow else self._plain(kind, metadata)
         further = [form for one in metadata if isinstance(one, Also) for form in one.forms]
         return _any_of([schema, *further]) if further else schema
 
@@ -162,21 +189,23 @@ class _Schemas:
         if origin in (Union, types.UnionType):
             return _any_of([self._of(one) for one in arguments if not _is_made(one)])
         if origin is Literal:
-            return _any_of([{"enum": list(arguments)}, _REFERENCE])
+            return _any_of([{"enum": list(arguments)}, _KNOWN])
         if origin is dict:
-            names = [one for one in typing.get_args(arguments[0])[1:] if isinstance(one, Only)]
-            named = {"propertyNames": names[0].forms[0]} if names else {}
+            marks = typing.get_args(arguments[0])[1:]
+            names = [one.forms[0] for one in marks if isinstance(one, Only)]
+            names += [{"$ref": f"#/$defs/{_PATH}"} for one in marks if isinstance(one, KeyOfSpec)]
+            named = {"propertyNames": names[0]} if names else {}
             return {"type": "object", **named, "additionalProperties": self._of(arguments[1])}
         if origin is tuple:
             return _list_of(self._of(arguments[0]))
         if kind is Any:
             return {}
         if kind is bool:
-            return _any_of([FLAG, _REFERENCE])
+            return _any_of([FLAG, _KNOWN])
         if kind is int:
-            return _any_of([{"type": "integer", **_bounds(metadata)}, _REFERENCE])
+            return _any_of([{"type": "integer", **_bounds(metadata)}, _KNOWN])
         if kind is float:
-            return _any_of([{"type": "number", **_bounds(metadata)}, _REFERENCE])
+            return _any_of([{"type": "number", **_bounds(metadata)}, _KNOWN])
         if kind in (str, Text):
             return dict(TEXT)
         if isinstance(kind, type) and issubclass(kind, SpecModel):
@@ -232,10 +261,62 @@ def plain_text(markdown: str) -> str:
     return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", markdown).replace("`", "")
 
 
-def _if_framework(name: str, foreign: dict[str, bool]) -> Schema:
-    """The keys of other frameworks are wrong."""
-    is_it = {"properties": {"framework": {"const": name}}, "required": ["framework"]}
-    return {"if": is_it, "then": {"properties": foreign}}
+def _exclusions(model: type[Any]) -> Schema:
+    """A key is wrong beside one that excludes it."""
+    excluded = {name: key.excludes for name, key in known_keys(model).items() if key}
+    wrong = {name: dict.fromkeys(keys, False) for name, keys in excluded.items() if keys}
+    found = {name: {"properties": keys} for name, keys in wrong.items()}
+    return {"dependentSchemas": found} if found else {}
+
+
+def _if(key: str, value: str, properties: Schema) -> Schema:
+    """What is right or wrong if the key has this value."""
+    is_it = {"properties": {key: {"const": value}}, "required": [key]}
+    return {"if": is_it, "then": {"properties": properties}}
+
+
+def _of_framework(framework: Framework) -> Schema:
+    """The launchers that can start it, and the ways to divide a model that it has."""
+    launchers = [name for name, one in LAUNCHERS.items() if framework.name in one.frameworks]
+    names = dict.fromkeys([*framework.launchers, *launchers])
+    others = [name for name in known_keys(Parallel) if name not in framework.parallel_keys]
+    none = _any_of([{"enum": [1, False]}, _KNOWN])
+    only_commands = {} if framework.name == "command" else {"command": False}
+    return {
+        **only_commands,
+        "launcher": _any_of([{"enum": [*names]}, _REFERENCE]),
+        "parallel": {"properties": dict.fromkeys(others, none)},
+    }
+
+
+def _of_launcher(launcher: Launcher, with_options: Iterable[str]) -> Schema:
+    """The options of other launchers are wrong, and `ssh` if it uses none."""
+    found: Schema = {name: False for name in with_options if name != launcher.name}
+    if not launcher.over_ssh:
+        found["ssh"] = False
+    if launcher.refused_runtimes:
+        runtime = {"properties": {"runtime": {"not": {"enum": [*launcher.refused_runtimes]}}}}
+        found["software"] = {"properties": {"container": runtime}}
+    return found
+
+
+def _owned_options(program: str) -> Schema:
+    """Options with the value of a key: `sbatch` can only drop them with `false`."""
+    options = owners_of_options().items()
+    form = {"const": False} if program == "sbatch" else False
+    others = [name for name, owner in options if owner.also_option or owner.instead]
+    skipped = others if program == "sbatch" else []
+    return {name: form for name, owner in options if name not in skipped}
+
+
+_PATH = "KeyOfSpec"
+
+
+def _paths_in_sweeps(properties: Schema) -> str:
+    """The pattern of the keys that a sweep can set: `args.lr`, `nodes`."""
+    fixed = [name for name, key in known_keys(Experiment).items() if key and key.fixed_in_sweep]
+    names = [name for name in properties if name not in (*fixed, "extends")]
+    return f"^(?:{'|'.join(map(re.escape, names))})(?:$|[.])"
 
 
 def _in_words(schema: Schema) -> str:
@@ -256,4 +337,4 @@ def _in_words(schema: Schema) -> str:
 
 
 def _without_references(schemas: list[Schema]) -> list[Schema]:
-    return [one for one in schemas if one != _REFERENCE]
+    return [one for one in schemas if one not in (_REFERENCE, _KNOWN)]

@@ -22,9 +22,13 @@ from pydantic import (
 )
 
 from clusterjobs.slurm.options import is_slurm_time, seconds_of
-from clusterjobs.spec.model import TEXT, Also, ExpandedByNode, Only
+from clusterjobs.spec.model import FLAG, TEXT, TEXTS, Also, ExpandedByNode, Only, text_like
 from clusterjobs.spec.references import as_text
-from clusterjobs.spec.reserved_names import environment_name, parameter_name
+from clusterjobs.spec.reserved_names import (
+    NOT_RESERVED,
+    environment_name,
+    parameter_name,
+)
 from clusterjobs.text import Text, Value, expanding, literals, show, split_text
 
 MAX_ITEMS = 500  # of lists whose items are compared with each other
@@ -296,27 +300,29 @@ def queue(value: Any) -> str:
 AnyText = Annotated[Value, PlainValidator(scalar_text)]
 ExpandableText = Annotated[Value, PlainValidator(expandable_text), ExpandedByNode()]
 LiteralText = Annotated[str, BeforeValidator(literal_text)]
-Plain = Annotated[str, BeforeValidator(plain)]
-Queue = Annotated[str, BeforeValidator(queue)]
-Path = Annotated[Value, PlainValidator(path), ExpandedByNode()]
-SearchPath = Annotated[Value, PlainValidator(search_path), ExpandedByNode()]
-Venv = Annotated[Value, PlainValidator(venv), ExpandedByNode()]
-Interface = Annotated[
-    str,
-    BeforeValidator(interface),
-    Only({"type": "string", "pattern": f"^({_INTERFACE.pattern})$"}),
+Plain = Annotated[str, BeforeValidator(plain), Only({**TEXT, "minLength": 1})]
+Queue = Annotated[str, BeforeValidator(queue), Only({**TEXT, "minLength": 1})]
+# Neither `$(pwd)` nor `$HOME` nor `~other/`: shell_idioms.py says what to write instead.
+EXPANDABLE = r"(?!~[a-z_])(?!(?:[\s\S]*[^$])?\$(?:\(|[A-Z]{2}))"
+PATH_PATTERN = rf"(?!-){EXPANDABLE}[^\x00-\x1f]+"
+Path = Annotated[Value, PlainValidator(path), ExpandedByNode(), Only(text_like(PATH_PATTERN))]
+SearchPath = Annotated[
+    Value, PlainValidator(search_path), ExpandedByNode(), Only(text_like(PATH_PATTERN))
 ]
-UserName = Annotated[
-    str,
-    BeforeValidator(user_name),
-    Only({"type": "string", "pattern": f"^({_USER.pattern})$"}, {"type": "number"}),
+Venv = Annotated[
+    Value,
+    PlainValidator(venv),
+    ExpandedByNode(),
+    Only(text_like(rf"(?!.*/bin(?:/activate|/python3?)?$){PATH_PATTERN}")),
 ]
+Interface = Annotated[str, BeforeValidator(interface), Only(text_like(_INTERFACE.pattern))]
+UserName = Annotated[str, BeforeValidator(user_name), Only(text_like(_USER.pattern))]
 Flag = Annotated[bool, BeforeValidator(flag)]
 PackageName = Annotated[str, AfterValidator(package_name)]
 PackageVersion = Annotated[
     str,
     BeforeValidator(package_version),
-    Only({"type": "string", "pattern": "^[0-9]"}, {"type": "number"}),
+    Only(text_like(_VERSION.pattern)),
 ]
 JobName = Annotated[
     str,
@@ -339,11 +345,15 @@ TimeLimit = Annotated[
     ),
 ]
 EnvironmentName = Annotated[
-    str, AfterValidator(environment_name), Only({"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"})
+    str, AfterValidator(environment_name), Only(text_like(rf"{NOT_RESERVED}[A-Za-z_][A-Za-z0-9_]*"))
 ]
-ParameterName = Annotated[str, AfterValidator(parameter_name)]
-OptionName = Annotated[str, AfterValidator(directive_name)]
-OptionValue = Annotated[str | bool, BeforeValidator(option_value)]
+ParameterName = Annotated[
+    str, AfterValidator(parameter_name), Only(text_like(rf"{NOT_RESERVED}[A-Z][A-Z0-9_]*"))
+]
+OptionName = Annotated[str, AfterValidator(directive_name), Only(text_like(_OPTION.pattern))]
+OptionValue = Annotated[
+    str | bool, BeforeValidator(option_value), Only(FLAG, text_like(r"[^\x00-\x1f]*"))
+]
 ArgumentName = Annotated[str, AfterValidator(argument_name)]
 ArgumentValue = Annotated[Value | bool | tuple[Value, ...], PlainValidator(argument)]
 Count = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(integer)]
@@ -513,5 +523,20 @@ def lines_of_code(value: Any) -> tuple[str, ...]:
     return tuple(text for line in lines for text in line.rstrip("\n").split("\n"))
 
 
-Command = Annotated[tuple[Value, ...], PlainValidator(command), Also(TEXT)]
-Code = Annotated[tuple[str, ...], BeforeValidator(lines_of_code), Also(TEXT)]
+# A program and arguments: quotes that are closed, and outside of them no code of a shell.
+_PROGRAM = rf"(?!(?:{_BUILTINS.pattern}|module|ml)(?:\s|$)|[A-Za-z_]\w*\+?=)"
+_UNQUOTED = r"[^|&;<>`'\"\\$]|\$(?!\()|\\[\s\S]|'[^']*'|\"(?:[^\"\\]|\\[\s\S])*\""
+_LINE = {"type": "string", "pattern": "^(?!-[A-Za-z_])"}
+Command = Annotated[
+    tuple[Value, ...],
+    PlainValidator(command),
+    Only(
+        {**TEXTS, "minItems": 1, "prefixItems": [text_like(rf"{_PROGRAM}[\s\S]+")]},
+        text_like(rf"\s*{_PROGRAM}(?=\S)(?:{_UNQUOTED})+"),
+    ),
+]
+Code = Annotated[
+    tuple[str, ...],
+    BeforeValidator(lines_of_code),
+    Only(_LINE, {"type": "array", "items": _LINE}),
+]

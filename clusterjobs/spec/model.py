@@ -32,6 +32,7 @@ class Key(NamedTuple):
     `writes_file`: the value becomes a config file, which has no shell variables.
     `allows_null`: null is a value in it, too.
     `is_section`: a key of it that is written at the top of a spec probably belongs into it.
+    `excludes`: keys beside it that cannot be given with it.
     `fixed_in_sweep`: why the key is the same for all points of a sweep, and what to write instead.
     `renamed_from`: its former path.
 
@@ -53,6 +54,7 @@ class Key(NamedTuple):
     writes_file: bool = False
     allows_null: bool = False
     is_section: bool = False
+    excludes: tuple[str, ...] = ()
     fixed_in_sweep: tuple[str, str] | None = None
     renamed_from: str = ""
     directive: str = ""
@@ -83,6 +85,15 @@ class Also:
 
 class ExpandedByNode:
     """Marks the type of a text in which the node expands `${NAME}` and a leading `~`."""
+
+
+def text_like(pattern: str) -> dict[str, Any]:
+    """The form of a text that has the pattern, as a whole: what Python and JavaScript both read."""
+    return {**TEXT, "pattern": f"^(?:{pattern})$"}
+
+
+class KeyOfSpec:
+    """Marks the type of a mapping's keys that are keys of the spec: `args.lr`."""
 
 
 TEXT: dict[str, Any] = {"type": ["string", "number"]}  # scalar_text() reads numbers as written

@@ -70,6 +70,13 @@ FORCED_FOR_RANKS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "LD_PRELOAD"
 FORCEABLE = (*FORCED_FOR_RANKS, "MASTER_ADDR", "MASTER_PORT")
 
 
+# In front of the pattern of a name: it is none of those that environment_name() refuses.
+NOT_RESERVED = (
+    rf"(?!(?:{'|'.join((*OF_THE_SCRIPT, *RESERVED_NAMES))})$)"
+    rf"(?!{'|'.join((*_READ_BY_SLURM_AND_BASH, 'CLUSTERJOBS_', COMPUTED))})"
+)
+
+
 USEFUL_NAMES = ("PWD", "UID", "EUID")  # bash sets them too, but to what a user expects
 
 

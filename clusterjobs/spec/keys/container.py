@@ -9,7 +9,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from clusterjobs.spec.field_types import (
+    EXPANDABLE,
     MAX_ITEMS,
+    PATH_PATTERN,
     Code,
     expandable_text,
     first_control_character,
@@ -17,7 +19,7 @@ from clusterjobs.spec.field_types import (
     literal_text,
     plain,
 )
-from clusterjobs.spec.model import TEXT, Also, ExpandedByNode, Key, SpecModel
+from clusterjobs.spec.model import Also, ExpandedByNode, Key, Only, SpecModel, text_like
 from clusterjobs.text import Text, expanding, is_absolute, literals, show, split_text
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
@@ -136,11 +138,25 @@ def size(value: Any) -> str:
     return text.lower()
 
 
-Image = Annotated[str, BeforeValidator(image), ExpandedByNode()]
-MountPath = Annotated[str, BeforeValidator(mount_path), ExpandedByNode()]
-MountTarget = Annotated[str, BeforeValidator(mount_target), ExpandedByNode()]
-FolderInside = Annotated[str, BeforeValidator(folder_inside), ExpandedByNode()]
-Size = Annotated[str, BeforeValidator(size)]
+_ABSOLUTE = rf"(?=[/~$]){EXPANDABLE}[^\x00-\x1f,\"]+"
+_VISIBLE = rf"(?!(?:{_IMAGE_FOLDERS.pattern})/*(?::|$))"
+Image = Annotated[
+    str,
+    BeforeValidator(image),
+    ExpandedByNode(),
+    Only(text_like(rf"(?!-)(?!(?:[a-z]+://)?[^/@#]+:[^/@#]+@){EXPANDABLE}[^ \x00-\x1f]+")),
+]
+MountPath = Annotated[
+    str, BeforeValidator(mount_path), ExpandedByNode(), Only(text_like(_ABSOLUTE))
+]
+MountTarget = Annotated[
+    str, BeforeValidator(mount_target), ExpandedByNode(), Only(text_like(_VISIBLE + _ABSOLUTE))
+]
+FolderInside = Annotated[
+    str, BeforeValidator(folder_inside), ExpandedByNode(), Only(text_like(f"(?=/){PATH_PATTERN}"))
+]
+Size = Annotated[str, BeforeValidator(size), Only(text_like("[1-9][0-9]*[kmgKMG]"))]
+_MOUNT_TEXT = text_like(rf"{_ABSOLUTE}:{_VISIBLE}[/~$][^:,\"]*(?::r[ow])?")
 
 
 class Mount(SpecModel):
@@ -172,7 +188,7 @@ class Container(SpecModel):
         ),
     ]
     mounts: Annotated[
-        tuple[Annotated[Mount, BeforeValidator(mount), Also(TEXT), ExpandedByNode()], ...],
+        tuple[Annotated[Mount, BeforeValidator(mount), Also(_MOUNT_TEXT), ExpandedByNode()], ...],
         Field(max_length=MAX_ITEMS),
         Key(
             "`/on/the/node:/inside`, or `/on/the/node:/inside:ro` for read-only; or a map of "

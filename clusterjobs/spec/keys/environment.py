@@ -21,9 +21,18 @@ from clusterjobs.spec import field_types
 from clusterjobs.spec import field_types as commands
 from clusterjobs.spec.field_types import plain
 from clusterjobs.spec.keys.container import Container
-from clusterjobs.spec.model import NULL, TEXT, TEXTS, Also, ExpandedByNode, Key, SpecModel
+from clusterjobs.spec.model import (
+    NULL,
+    TEXT,
+    Also,
+    ExpandedByNode,
+    Key,
+    Only,
+    SpecModel,
+    text_like,
+)
 from clusterjobs.spec.references import nodes_in_range
-from clusterjobs.spec.reserved_names import FORCEABLE, environment_name
+from clusterjobs.spec.reserved_names import FORCEABLE, NOT_RESERVED, environment_name
 from clusterjobs.text import Value
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
@@ -71,7 +80,11 @@ def _name(value: str) -> str:
     return value if value in FORCEABLE else environment_name(value)
 
 
-EnvName = Annotated[str, AfterValidator(_name)]
+EnvName = Annotated[
+    str,
+    AfterValidator(_name),
+    Only(text_like(rf"{'|'.join(FORCEABLE)}|{NOT_RESERVED}[A-Za-z_][A-Za-z0-9_]*")),
+]
 EnvValue: TypeAlias = Annotated[
     Value | Forced | SiteValue,
     PlainValidator(_value),
@@ -132,7 +145,15 @@ def module_item(value: Any) -> str:
     return text
 
 
-ModuleItem = Annotated[str, BeforeValidator(module_item)]
+ModuleItem = Annotated[
+    str,
+    BeforeValidator(module_item),
+    Only(
+        text_like(
+            rf"{_NAME.pattern}|(?:--force purge|restore|use|unload|swap)(?: +{_NAME.pattern})*"
+        )
+    ),
+]
 
 
 # ------------------------------------------------------------------ limits
@@ -173,8 +194,12 @@ def limit(value: Any) -> str:
     return str(number)
 
 
-LimitName = Annotated[str, AfterValidator(limit_name)]
-Limit = Annotated[str, BeforeValidator(limit), Also({"type": "integer", "minimum": 0})]
+LimitName = Annotated[str, AfterValidator(limit_name), Only({"enum": [*LIMITS]})]
+Limit = Annotated[
+    str,
+    BeforeValidator(limit),
+    Only({"const": "unlimited"}, {"type": "integer", "minimum": 0, "maximum": _MAX_LIMIT}),
+]
 
 
 # ------------------------------------------------------------------ keys
@@ -241,6 +266,7 @@ class Secret(SpecModel):
             "a file with the value",
             '"${HOME}/.hf_token"',
             default_is="the environment of sbatch",
+            excludes=("command",),
         ),
     ] = None
     command: Annotated[
@@ -258,7 +284,9 @@ def _computed_name(value: str) -> str:
     return value
 
 
-ComputedName: TypeAlias = Annotated[str, AfterValidator(_computed_name)]
+ComputedName: TypeAlias = Annotated[
+    str, AfterValidator(_computed_name), Only(text_like(_COMPUTED.pattern))
+]
 
 
 def _range_of_nodes(value: str) -> str:
@@ -275,11 +303,15 @@ class Computed(SpecModel):
         Key("a command that prints the value", "[yq, .steps, config.yaml]"),
     ] = None
     by_nodes: Annotated[
-        dict[Annotated[str, AfterValidator(_range_of_nodes)], field_types.AnyText | None],
+        dict[
+            Annotated[str, AfterValidator(_range_of_nodes), Only(text_like("[0-9]+(?:-[0-9]*)?"))],
+            field_types.AnyText | None,
+        ],
         Key(
             "the value for each number of nodes, `4`, `2-7` or `8-`: the first that fits; `null` "
             "leaves out the key that has it",
             "{1: 3e-4, 2-7: 2e-4, 8-: 1e-4}",
+            excludes=("command",),
         ),
     ] = {}
 
@@ -288,6 +320,9 @@ class Computed(SpecModel):
         if bool(self.command) == bool(self.by_nodes):
             raise ValueError("a value has one source: write command: [...], or by_nodes: {...}")
         return self
+
+
+_VARIABLE = text_like(rf"{NOT_RESERVED}[A-Za-z_][A-Za-z0-9_]*")
 
 
 def _secrets(value: Any) -> Any:
@@ -366,7 +401,7 @@ class EnvironmentKeys:
     secrets: Annotated[
         dict[field_types.EnvironmentName, Annotated[Secret, Also(NULL)]],
         BeforeValidator(_secrets),
-        Also(TEXTS),
+        Also({"type": "array", "items": _VARIABLE}),
         Key(
             "names of variables whose values are read when the job runs: a list, or names with the "
             "keys below",

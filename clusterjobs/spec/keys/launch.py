@@ -90,6 +90,7 @@ class LaunchKeys:
             "train.py",
             schedules=False,
             belongs_with=("program",),
+            excludes=("command",),
         ),
     ] = None
     args: Annotated[

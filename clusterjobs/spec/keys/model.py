@@ -144,10 +144,12 @@ class Training(SpecModel):
     """How long the training is, by one of the three."""
 
     tokens: Annotated[
-        Amount | None, Key("the number of tokens, of all epochs together", "300e9")
+        Amount | None,
+        Key("the number of tokens, of all epochs together", "300e9", excludes=("samples", "steps")),
     ] = None
     samples: Annotated[
-        Amount | None, Key("the number of samples, of all epochs together", "1e8")
+        Amount | None,
+        Key("the number of samples, of all epochs together", "1e8", excludes=("steps",)),
     ] = None
     steps: Annotated[Amount | None, Key("the number of optimizer steps", "10000")] = None
 

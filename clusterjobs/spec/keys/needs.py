@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from clusterjobs.spec import field_types
-from clusterjobs.spec.model import TEXT, Also, Key, SpecModel
+from clusterjobs.spec.model import Also, Key, Only, SpecModel, text_like
 from clusterjobs.text import Text
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
@@ -54,8 +54,12 @@ class Need(SpecModel):
         ),
     ] = None
     job: Annotated[
-        Annotated[str, BeforeValidator(_job_id)] | None,
-        Key("instead of `spec`: the id of a job, or of an array task, `4711_3`", "4711"),
+        Annotated[str, BeforeValidator(_job_id), Only(text_like(_JOB.pattern))] | None,
+        Key(
+            "instead of `spec`: the id of a job, or of an array task, `4711_3`",
+            "4711",
+            excludes=("spec", "as"),
+        ),
     ] = None
     on: Annotated[
         On,
@@ -66,7 +70,7 @@ class Need(SpecModel):
         ),
     ] = "success"
     as_: Annotated[
-        Annotated[str, BeforeValidator(_name)] | None,
+        Annotated[str, BeforeValidator(_name), Only(text_like(_NAME.pattern))] | None,
         Key(
             "the name of the spec in references", "data", default_is="the file name without `.yaml`"
         ),
@@ -104,11 +108,14 @@ def _need(value: Any) -> Any:
     raise ValueError("expected the file of a spec: write prepare.yaml, or {job: 4711}")
 
 
+_FILE = {"type": "string", "pattern": rf"^(?!-|(?:{_JOB.pattern})$)"}
+
+
 class NeedsKeys:
     """What this job waits for."""
 
     needs: Annotated[
-        tuple[Annotated[Need, BeforeValidator(_need), Also(TEXT)], ...],
+        tuple[Annotated[Need, BeforeValidator(_need), Also(_FILE)], ...],
         Field(max_length=_MAX_NEEDS),
         Key(
             "the jobs that must run before this one. `{{ needs.train.checkpoints.path }}` is a "

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, model_validator
 
 from clusterjobs.spec import field_types
-from clusterjobs.spec.model import Key, SpecModel
+from clusterjobs.spec.model import Key, Only, SpecModel
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
 
@@ -46,7 +46,9 @@ def _of_a_line(value: str) -> str:
     return value
 
 
-Number = Annotated[field_types.Plain, AfterValidator(_of_one_number)]
+_STEP = {"type": "string", "pattern": r"\(\?P<step>"}
+_GROUP = {"type": "string", "pattern": r"\((?!\?[:=!])"}
+Number = Annotated[field_types.Plain, AfterValidator(_of_one_number), Only(_GROUP)]
 
 
 class Report(SpecModel):
@@ -56,7 +58,7 @@ class Report(SpecModel):
     """
 
     pattern: Annotated[
-        Annotated[field_types.Plain, AfterValidator(_of_a_line)] | None,
+        Annotated[field_types.Plain, AfterValidator(_of_a_line), Only(_STEP)] | None,
         Key(
             "a pattern with the named groups `step` and at least one of the names below",
             r"'step (?P<step>\d+) loss (?P<loss>[\d.]+)'",

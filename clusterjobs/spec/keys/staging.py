@@ -7,6 +7,7 @@ from pydantic import Field, PlainValidator
 
 from clusterjobs.spec.field_types import (
     MAX_ITEMS,
+    PATH_PATTERN,
     Budget,
     Count,
     Flag,
@@ -15,7 +16,7 @@ from clusterjobs.spec.field_types import (
     path,
     scalar_text,
 )
-from clusterjobs.spec.model import ExpandedByNode, Key, SpecModel
+from clusterjobs.spec.model import ExpandedByNode, Key, Only, SpecModel, text_like
 from clusterjobs.text import Text, Value, parts_of, show, without_points
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
@@ -66,8 +67,9 @@ def export_target(value: Any) -> Value:
     return text
 
 
-Repository = Annotated[Value, PlainValidator(repository), ExpandedByNode()]
-ExportTarget = Annotated[Value, PlainValidator(export_target), ExpandedByNode()]
+_REPOSITORY = Only(text_like(rf"{_BUCKET.pattern}|(?!.*://|[sS]3:){PATH_PATTERN}"))
+Repository = Annotated[Value, PlainValidator(repository), ExpandedByNode(), _REPOSITORY]
+ExportTarget = Annotated[Value, PlainValidator(export_target), ExpandedByNode(), _REPOSITORY]
 
 
 class Data(SpecModel):

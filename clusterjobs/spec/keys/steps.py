@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator
 from clusterjobs.spec import field_types
 from clusterjobs.spec import field_types as commands
 from clusterjobs.spec.field_types import Command, Count, Port, Seconds
-from clusterjobs.spec.model import TEXT, TEXTS, Also, Key, SpecModel
+from clusterjobs.spec.model import TEXT, TEXTS, Also, Key, Only, SpecModel, text_like
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
 
@@ -183,6 +183,13 @@ def role_name(value: str) -> str:
     return value
 
 
+RoleName = Annotated[
+    str,
+    AfterValidator(role_name),
+    Only(text_like(rf"(?!(?:{'|'.join(_RESERVED)})$){_NAME.pattern}")),
+]
+
+
 class Role(SpecModel):
     """A command that runs once on each of its nodes, beside the training, until that has ended."""
 
@@ -211,7 +218,7 @@ class RolesKeys:
     """What runs on nodes that do not train."""
 
     roles: Annotated[
-        dict[Annotated[str, AfterValidator(role_name)], Role],
+        dict[RoleName, Role],
         Key(
             "commands on nodes of their own beside the training, such as an inference server",
             "{server: {nodes: 1, command: [python3, serve.py], port: 8000}}",

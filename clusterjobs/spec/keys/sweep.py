@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from clusterjobs.errors import did_you_mean
 from clusterjobs.spec import field_types
 from clusterjobs.spec.field_types import Count
-from clusterjobs.spec.model import Key, SpecModel
+from clusterjobs.spec.model import Key, KeyOfSpec, Only, SpecModel
 from clusterjobs.spec.references import as_text
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
@@ -100,8 +100,27 @@ def _check_bounds(name: str, bounds: list[Any]) -> None:
         raise ValueError(f"the first bound is not less than the second: write {_example(name)}")
 
 
-Values = Annotated[tuple[Any, ...], BeforeValidator(_values)]
-Lists = Annotated[dict[str, Values], BeforeValidator(_lists)]
+def _bounds(kind: str, **least: int) -> dict[str, Any]:
+    items = {"type": kind, **least}
+    return {"type": "array", "items": items, "minItems": 2, "maxItems": 2}
+
+
+_LIST = {"type": "array", "minItems": 1}
+_DISTRIBUTION = {
+    "type": "object",
+    "properties": {
+        "uniform": _bounds("number"),
+        "log_uniform": _bounds("number", exclusiveMinimum=0),
+        "int_uniform": _bounds("integer"),
+        "choice": _LIST,
+    },
+    "additionalProperties": False,
+    "minProperties": 1,
+    "maxProperties": 1,
+}
+_Key = Annotated[str, KeyOfSpec()]
+Values = Annotated[tuple[Any, ...], BeforeValidator(_values), Only(_LIST)]
+Lists = Annotated[dict[_Key, Values], BeforeValidator(_lists)]
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1), BeforeValidator(field_types.integer)]
 
 
@@ -136,7 +155,10 @@ class Sweep(SpecModel):
         ),
     ] = {}
     random: Annotated[
-        dict[str, Annotated[dict[str, Any], BeforeValidator(_distribution)]],
+        dict[
+            _Key,
+            Annotated[dict[str, Any], BeforeValidator(_distribution), Only(_DISTRIBUTION)],
+        ],
         Key(
             "keys with a distribution: `{uniform: [0, 1]}`, `{log_uniform: [1e-5, 1e-2]}`, "
             "`{int_uniform: [1, 10]}` (both bounds included), `{choice: [a, b, c]}`. Numbers are "
@@ -161,7 +183,7 @@ class Sweep(SpecModel):
         ),
     ] = 0
     exclude: Annotated[
-        tuple[dict[str, Any], ...],
+        tuple[dict[_Key, Any], ...],
         Key(
             "a list of mappings: a point that has all values of a mapping is removed",
             "[{args.lr: 1e-3, batch.micro: 8}]",
@@ -169,7 +191,7 @@ class Sweep(SpecModel):
         ),
     ] = ()
     include: Annotated[
-        tuple[dict[str, Any], ...],
+        tuple[dict[_Key, Any], ...],
         Key(
             "a list of additional points. Each overrides only its own keys of the spec",
             "[{args.lr: 6e-4}]",
