@@ -1,7 +1,8 @@
 """The tables of keys in docs/, made from what is known of each key.
 
 A page has a place for each table, `<!-- keys: NAMES -->` to `<!-- end of keys -->`. A name is a
-class of spec/keys/ (`job` is JobKeys), `frameworks`, or a key with `.*` for those below it.
+class of spec/keys/ (`job` is JobKeys), `frameworks`, a key with `.*` for those below it, or a class
+of the description of a cluster, `Partition`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import pathlib
 import re
 from collections.abc import Iterator, Mapping
 
+from clusterjobs.clusters.described import description
 from clusterjobs.frameworks import option_models
 from clusterjobs.reference.keys import Documented, keys_of, keys_of_frameworks
 from clusterjobs.spec.experiment import Experiment
@@ -55,6 +57,12 @@ def rows(names: str) -> Iterator[Documented]:
 def _rows(name: str) -> Iterator[Documented]:
     if name == "frameworks":
         yield from keys_of_frameworks(_MODELS_WITH_TABLES)
+    elif model := getattr(description, name, None):
+        yield from (
+            one
+            for one in keys_of(model, "", {*models_in(model)})
+            if one.path in model.__annotations__
+        )
     elif name.endswith(".*"):
         yield from keys_of(_model_at(name.removesuffix(".*")), "", _MODELS_WITH_TABLES)
     else:

@@ -14,7 +14,7 @@ from clusterjobs.clusters.described.description import Description
 from clusterjobs.console import json_option, print_json, table
 from clusterjobs.errors import did_you_mean, one_problem
 from clusterjobs.reference.complete import completed_keys, typed_path
-from clusterjobs.reference.keys import Documented, all_keys
+from clusterjobs.reference.keys import Documented, all_keys, keys_of
 from clusterjobs.reference.schema import (
     Schema,
     answer_schema,
@@ -26,13 +26,21 @@ from clusterjobs.reference.schema import (
 from clusterjobs.runs.answers import ANSWERS
 from clusterjobs.sites.policy import Policy
 from clusterjobs.sites.prices import SitePrices
+from clusterjobs.spec.model import SpecModel
 
+# The files beside a spec whose keys are known.
+_MODELS: dict[str, type[SpecModel]] = {
+    "site": SitePrices,
+    "policy": Policy,
+    "cluster": Description,
+}
 _EXPLAIN_EXAMPLES = """\b
 Examples:
   clusterjobs explain
   clusterjobs explain batch
   clusterjobs explain batch.micro
   clusterjobs explain data.source --json
+  clusterjobs explain --of cluster memory_mib
 """
 _COMPLETION_EXAMPLES = """\b
 Examples:
@@ -52,13 +60,22 @@ The first line of a spec then names it:
 
 @click.command(epilog=_EXPLAIN_EXAMPLES)
 @click.argument("key", default="", shell_complete=completed_keys)
+@click.option(
+    "--of",
+    "what",
+    type=click.Choice(["spec", *_MODELS]),
+    default="spec",
+    show_default=True,
+    help="The file that has KEY: a spec, site.yaml, policy.yaml, or the description of a Slurm "
+    "cluster.",
+)
 @json_option
-def explain(key: str, as_json: bool) -> None:
+def explain(key: str, what: str, as_json: bool) -> None:
     """Explain KEY of a spec: its meaning, default and example, and the keys below it.
 
-    Without KEY, list all keys at the top of a spec.
+    Without KEY, list all keys at the top of the file.
     """
-    found = _below(key)
+    found = _below(key, all_keys() if what == "spec" else tuple(keys_of(_MODELS[what])))
     if as_json:
         print_json([_data(one) for one in found])
     elif key:
@@ -67,17 +84,28 @@ def explain(key: str, as_json: bool) -> None:
         click.echo(_list(one for one in found if "." not in one.path))
 
 
-def _below(key: str) -> list[Documented]:
-    """The key, and those below it; all keys for "". Raises InputError for an unknown key."""
+def _below(key: str, keys: tuple[Documented, ...]) -> list[Documented]:
+    """The key, and those below it; all keys for "". Raises InputError for an unknown key.
+
+    The last part of a path is enough if there is no such key at the top.
+    """
     wanted = re.sub(r"\[\d*\]|\.\d+(?=\.|$)", "", key.strip())
-    keys = all_keys()
     if not wanted:
         return list(keys)
-    own = next((one.path for one in keys if re.fullmatch(_pattern(one.path), wanted)), None)
+    patterns = {one.path: _pattern(one.path) for one in keys}
+    own = next((path for path in patterns if re.fullmatch(patterns[path], wanted)), None)
+    own = own or next((path for path in patterns if path.endswith(f".{wanted}")), None)
     if own is None:
         known = [*map(typed_path, keys)]
-        raise one_problem(f"unknown key {key}", None, hint=did_you_mean(wanted, known))
+        last = f".{wanted}".rpartition(".")[2]
+        other = next((of for of, model in _MODELS.items() if last in _last_steps(model)), "")
+        hint = f"clusterjobs explain --of {other} {last}" if other else did_you_mean(wanted, known)
+        raise one_problem(f"unknown key {key}", None, hint=hint)
     return [one for one in keys if one.path == own or one.path.startswith((f"{own}.", f"{own}["))]
+
+
+def _last_steps(model: type[SpecModel]) -> set[str]:
+    return {one.path.rpartition(".")[2] for one in keys_of(model)}
 
 
 def _pattern(path: str) -> str:

@@ -20,7 +20,8 @@ from annotated_types import Ge, Le
 from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
-from clusterjobs.frameworks import FRAMEWORKS, Framework, option_models
+from clusterjobs.frameworks import FRAMEWORKS, option_models
+from clusterjobs.frameworks.base import Framework
 from clusterjobs.launchers import LAUNCHERS, Launcher, LauncherOptions
 from clusterjobs.reference.keys import default_of
 from clusterjobs.runs.answers import ANSWERS
@@ -261,7 +262,7 @@ def plain_text(markdown: str) -> str:
     return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", markdown).replace("`", "")
 
 
-def _exclusions(model: type[Any]) -> Schema:
+def _exclusions(model: type[SpecModel]) -> Schema:
     """A key is wrong beside one that excludes it."""
     excluded = {name: key.excludes for name, key in known_keys(model).items() if key}
     wrong = {name: dict.fromkeys(keys, False) for name, keys in excluded.items() if keys}

@@ -29,7 +29,7 @@ from clusterjobs.spec.field_types import (
 )
 from clusterjobs.spec.key_names import UnknownKeyError, check_key
 from clusterjobs.spec.keys.preflight import PreflightCheck
-from clusterjobs.spec.model import FLAG, NULL, TEXT, Also, OptionModels, SpecModel
+from clusterjobs.spec.model import FLAG, NULL, TEXT, Also, Key, OptionModels, SpecModel
 from clusterjobs.spec.validate import check_model
 from clusterjobs.yaml import document as yaml_document
 from clusterjobs.yaml.document import Document, Path, dotted
@@ -171,8 +171,14 @@ class _NotEmpty(SpecModel):
 class _Dated(SpecModel):
     """What is in force on some days alone: `from` the first one, `until` the last."""
 
-    from_: Day | None = Field(None, alias="from")
-    until: Day | None = None
+    from_: Annotated[
+        Day | None,
+        Key(
+            "the first day: before it, nothing checks it, `policy test` included",
+            "2027-01-01",
+        ),
+    ] = Field(None, alias="from")
+    until: Annotated[Day | None, Key("the last day", "2027-01-31")] = None
 
     @model_validator(mode="after")
     def _has_a_day(self) -> _Dated:
@@ -187,12 +193,48 @@ class _Dated(SpecModel):
 class Selection(_NotEmpty):
     """The jobs that fit every list. A list fits if one of its values does; `*` is any text."""
 
-    clusters: Texts = ()
-    queues: Texts = ()
-    groups: Texts = ()
-    users: Texts = ()
-    accounts: Texts = ()
-    frameworks: Texts = ()
+    clusters: Annotated[
+        Texts,
+        Key(
+            "names of clusters; `*` is any text",
+            "[p4d-a100]",
+        ),
+    ] = ()
+    queues: Annotated[
+        Texts,
+        Key(
+            "queues; `*` is any text",
+            "[gpu]",
+        ),
+    ] = ()
+    groups: Annotated[
+        Texts,
+        Key(
+            "groups of the user; `*` is any text",
+            "[students]",
+        ),
+    ] = ()
+    users: Annotated[
+        Texts,
+        Key(
+            "users; `*` is any text",
+            "[ada]",
+        ),
+    ] = ()
+    accounts: Annotated[
+        Texts,
+        Key(
+            "Slurm's accounts; `*` is any text",
+            "[nlp]",
+        ),
+    ] = ()
+    frameworks: Annotated[
+        Texts,
+        Key(
+            "frameworks of the spec; `*` is any text",
+            "[deepspeed]",
+        ),
+    ] = ()
 
     @property
     def kinds(self) -> set[str]:
@@ -219,20 +261,74 @@ class Limits(_NotEmpty):
     `team_`: the most that all jobs of the selection may use at the same time.
     """
 
-    nodes: Count | None = None
-    gpus: CountOrNone | None = None
-    gpus_per_node: CountOrNone | None = None
-    time: Time | None = None
-    gpu_hours: Hours | None = None
-    team_nodes: Count | None = None
-    team_gpus: CountOrNone | None = None
+    nodes: Annotated[
+        Count | None,
+        Key(
+            "nodes of one job",
+            "2",
+        ),
+    ] = None
+    gpus: Annotated[
+        CountOrNone | None,
+        Key(
+            "GPUs of one job, on all its nodes",
+            "16",
+        ),
+    ] = None
+    gpus_per_node: Annotated[
+        CountOrNone | None,
+        Key(
+            "GPUs on a node",
+            "8",
+        ),
+    ] = None
+    time: Annotated[
+        Time | None,
+        Key(
+            "the time limit, as Slurm writes it",
+            "1-00:00:00",
+        ),
+    ] = None
+    gpu_hours: Annotated[
+        Hours | None,
+        Key(
+            "`gpus` times `time_limit`, in hours",
+            "100",
+        ),
+    ] = None
+    team_nodes: Annotated[
+        Count | None,
+        Key(
+            "nodes of all jobs of the selection at the same time",
+            "16",
+        ),
+    ] = None
+    team_gpus: Annotated[
+        CountOrNone | None,
+        Key(
+            "GPUs of all jobs of the selection at the same time",
+            "128",
+        ),
+    ] = None
 
 
 class Images(_NotEmpty):
     """Names of container images; every spelling of a name is compared."""
 
-    allow: Texts = ()
-    forbid: Texts = ()
+    allow: Annotated[
+        Texts,
+        Key(
+            "the only ones, in any spelling",
+            '["registry.example.org/*"]',
+        ),
+    ] = ()
+    forbid: Annotated[
+        Texts,
+        Key(
+            "those that no job may use, in any spelling",
+            '["*:latest"]',
+        ),
+    ] = ()
 
 
 _ASKS = ("require", "allow", "forbid", "limits", "images", "preflight")
@@ -241,24 +337,94 @@ _ASKS = ("require", "allow", "forbid", "limits", "images", "preflight")
 class Rule(_Dated):
     """One rule: which jobs it is for (`when`, `unless`), and what they must or must not have."""
 
-    name: RuleName
-    message: Message
-    link: Link | None = None
-    action: Literal["refuse", "warn"] = "refuse"
-    when: Selection | None = None
+    name: Annotated[
+        RuleName,
+        Key(
+            "letters, digits, `.`, `_` and `-`; unique in the file",
+            "account-required",
+        ),
+    ]
+    message: Annotated[
+        Message,
+        Key(
+            "what the user must do, in your words",
+            "write an account under sbatch",
+        ),
+    ]
+    link: Annotated[
+        Link | None,
+        Key(
+            "a page with more",
+            "https://wiki.example.org/accounts",
+        ),
+    ] = None
+    action: Annotated[
+        Literal["refuse", "warn"],
+        Key(
+            "`refuse` or `warn`",
+            "warn",
+        ),
+    ] = "refuse"
+    when: Annotated[
+        Selection | None,
+        Key(
+            "the jobs that the rule is for. All that is written must fit",
+            "{queues: [gpu]}",
+        ),
+    ] = None
     unless: Annotated[
         Annotated[Exemption, Tag("map")] | Annotated[tuple[Exemption, ...], Tag("list")],
         Discriminator(lambda value: "list" if isinstance(value, (list, tuple)) else "map"),
+        Key(
+            "the jobs that the rule is not for, with the same keys, and days of its own; or a list of such",
+            "{groups: [admins]}",
+        ),
     ] = ()
-    require: Texts = ()
-    allow: TextsOfKeys = {}
+    require: Annotated[
+        Texts,
+        Key(
+            "keys that must be written in the spec, or in a default",
+            "[sbatch.account, checkpoints]",
+        ),
+    ] = ()
+    allow: Annotated[
+        TextsOfKeys,
+        Key(
+            "the only values of keys. A key without a value breaks no rule: add `require`",
+            "{sbatch.account: [bio-*, chem]}",
+        ),
+    ] = {}
     forbid: Annotated[
-        Annotated[TextsOfKeys, Tag("map")] | Annotated[Texts, Tag("list")],
-        Discriminator(lambda value: "map" if isinstance(value, dict) else "list"),
+        Annotated[
+            Annotated[TextsOfKeys, Tag("map")] | Annotated[Texts, Tag("list")],
+            Discriminator(lambda value: "map" if isinstance(value, dict) else "list"),
+        ],
+        Key(
+            "values that keys must not have, or a list of keys that must not be written",
+            "{queue: [p5]}",
+        ),
     ] = ()
-    limits: Limits | None = None
-    images: Images | None = None
-    preflight: Checks | None = None
+    limits: Annotated[
+        Limits | None,
+        Key(
+            "the most that one job may use",
+            "{nodes: 2, time: 1-00:00:00}",
+        ),
+    ] = None
+    images: Annotated[
+        Images | None,
+        Key(
+            "container images. All spellings are compared",
+            '{forbid: ["*:latest"]}',
+        ),
+    ] = None
+    preflight: Annotated[
+        Checks | None,
+        Key(
+            "the job must have a [preflight](preflight.md): `true`, or a list of checks",
+            "[gpus, nccl]",
+        ),
+    ] = None
 
     @model_validator(mode="after")
     def _asks_for_something(self) -> Rule:
@@ -286,7 +452,13 @@ class Rule(_Dated):
 class Policy(SpecModel):
     """All of a policy.yaml."""
 
-    rules: Annotated[tuple[Rule, ...], Also(NULL)] = ()  # all rules are commented out
+    rules: Annotated[
+        Annotated[tuple[Rule, ...], Also(NULL)],
+        Key(
+            "a list of rules",
+            "[{name: account, message: write an account, require: [sbatch.account]}]",
+        ),
+    ] = ()  # all rules are commented out
 
 
 class SiteRule(NamedTuple):

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, model_validator
 from clusterjobs.catalog import find_price
 from clusterjobs.errors import InputError, Problem, in_order
 from clusterjobs.spec.field_types import Plain, literal_text
-from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.model import Key, SpecModel
 from clusterjobs.spec.validate import check_model
 from clusterjobs.yaml import document as yaml_document
 
@@ -43,13 +43,55 @@ def _date(value: Any) -> str:
 class SitePrice(SpecModel):
     """The price of one node for one hour. It is valid in one region, or on one cluster."""
 
-    instance_type: Plain
-    usd_per_hour: Annotated[float, BeforeValidator(_usd)]
-    date: Annotated[str, BeforeValidator(_date)]
-    source: Plain
-    region: Plain | None = None
-    cluster: Plain | None = None
-    purchase: Literal["ONDEMAND", "SPOT", "CAPACITY_BLOCK"] | None = None
+    instance_type: Annotated[
+        Plain,
+        Key(
+            "the type of node",
+            "p4d.24xlarge",
+        ),
+    ]
+    usd_per_hour: Annotated[
+        Annotated[float, BeforeValidator(_usd)],
+        Key(
+            "what one node costs in an hour, in USD",
+            "18.5",
+        ),
+    ]
+    date: Annotated[
+        Annotated[str, BeforeValidator(_date)],
+        Key(
+            "since when",
+            "2026-11-22",
+        ),
+    ]
+    source: Annotated[
+        Plain,
+        Key(
+            "where the price is from",
+            "our discount",
+        ),
+    ]
+    region: Annotated[
+        Plain | None,
+        Key(
+            "where it is valid, unless `cluster` says it",
+            "us-east-1",
+        ),
+    ] = None
+    cluster: Annotated[
+        Plain | None,
+        Key(
+            "the cluster where it is valid",
+            "p4d-a100",
+        ),
+    ] = None
+    purchase: Annotated[
+        Literal["ONDEMAND", "SPOT", "CAPACITY_BLOCK"] | None,
+        Key(
+            "`ONDEMAND`, `SPOT` or `CAPACITY_BLOCK`; required with `region`",
+            "ONDEMAND",
+        ),
+    ] = None
 
     @model_validator(mode="before")
     @classmethod
@@ -74,7 +116,14 @@ class SitePrice(SpecModel):
 class SitePrices(SpecModel):
     """The prices of a site.yaml, which also has any other values, for references."""
 
-    prices: tuple[SitePrice, ...] = ()
+    prices: Annotated[
+        tuple[SitePrice, ...],
+        Key(
+            "what nodes really cost you; they win over list prices",
+            "[{instance_type: p4d.24xlarge, cluster: p4d-a100, usd_per_hour: 18.5, "
+            "date: 2026-11-22, source: our discount}]",
+        ),
+    ] = ()
 
 
 def load_site_prices(texts: Sequence[tuple[str, str]]) -> tuple[SitePrice, ...]:

@@ -7,7 +7,7 @@ is wrong and, after a colon, what to write instead.
 import re
 import shlex
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 from pydantic import (
@@ -393,6 +393,32 @@ def _seconds_in(text: str) -> int | None:
 
 
 Seconds = Annotated[Count, BeforeValidator(_refuse_units)]
+
+
+# ------------------------------------------------------------------ sizes
+# Numbers of MiB, GiB or GB: a size with a unit is refused with the number to write instead.
+
+
+_SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?) ?([KMGT])(i?)(B?)(?:ytes)?", re.IGNORECASE)
+_BYTES = {"MiB": 2**20, "GiB": 2**30, "GB": 10**9}
+
+
+def size_in(unit: str) -> Callable[[Any], Any]:
+    """Refuses `512GB` where a number of `unit` is expected. To Slurm, `512G` are GiB."""
+
+    def check(value: Any) -> Any:
+        found = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+        if not found:
+            return value
+        power = "KMGT".index(found[2].upper()) + 1
+        both = [round(float(found[1]) * base**power / _BYTES[unit]) for base in (1000, 1024)]
+        exact, other = both if found[4] and not found[3] else reversed(both)
+        binary = f"{found[1]} {found[2].upper()}iB"
+        is_sure = found[3] or exact == other or unit == "GB"
+        further = "" if is_sure or not found[4] else f", or {other} if it has {binary}"
+        raise ValueError(f"{value!r} is not a number of {unit}: write {exact}{further}")
+
+    return check
 
 
 # ------------------------------------------------------------------ gpu count

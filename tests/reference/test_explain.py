@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import json
 
+import jsonschema
 import pytest
 from click.testing import CliRunner
 
 from clusterjobs.cli.main import cli, run
-from clusterjobs.reference.keys import all_keys
+from clusterjobs.clusters.described.description import Description
+from clusterjobs.reference.commands import _example
+from clusterjobs.reference.keys import all_keys, keys_of
+from clusterjobs.reference.schema import file_schema
+from clusterjobs.sites.policy import Policy
+from clusterjobs.sites.prices import SitePrices
+from clusterjobs.spec.model import SpecModel
+from clusterjobs.yaml import document
 
 
 def _explain(*arguments: str) -> str:
@@ -42,6 +50,33 @@ def test_a_key_of_some_frameworks_names_them() -> None:
 )
 def test_an_index_does_not_matter(typed: str) -> None:
     assert "example  data: [{source: s3://my-bucket/pile}]" in _explain(typed)
+
+
+@pytest.mark.parametrize(
+    ("of", "typed", "example"),
+    [
+        ("cluster", "memory_mib", "node_types: {NAME: {memory_mib: 515000}}"),
+        ("cluster", "partitions.gpu.max_time", "partitions: {NAME: {max_time: 1-00:00:00}}"),
+        ("policy", "rules.limits.gpus", "rules: [{limits: {gpus: 16}}]"),
+        ("site", "prices.usd_per_hour", "prices: [{usd_per_hour: 18.5}]"),
+    ],
+)
+def test_keys_of_other_files_are_explained(of: str, typed: str, example: str) -> None:
+    assert f"example  {example}" in _explain("--of", of, typed)
+
+
+def test_a_key_of_another_file_is_found(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain", "memory_mib"]) == 1
+    assert "hint: clusterjobs explain --of cluster memory_mib" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("model", [Description, Policy, SitePrices])
+def test_the_example_of_a_key_of_another_file_is_a_value_of_it(model: type[SpecModel]) -> None:
+    schema = file_schema("", model)
+    for key in keys_of(model):
+        value = document.load(f"{_example(key)}\n".replace("NAME", "X"), "example").value
+        errors = jsonschema.Draft202012Validator(schema).iter_errors(json.loads(json.dumps(value)))
+        assert [one.message for one in errors if "required" not in one.message] == [], key.path
 
 
 @pytest.mark.parametrize("path", [one.path for one in all_keys()])

@@ -99,6 +99,67 @@ def test_it_refuses(spec: str, where: str) -> None:
     assert paths == {where}
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "workdir: ''",
+        "workdir: $HOME/a",
+        "software: {venv: /fsx/venv/bin/activate}",
+        "software: {container: {image: -a.sqsh}}",
+        "software: {container: {image: a.sqsh, mounts: ['/fsx:/']}}",
+        "software: {container: {image: a.sqsh, mounts: ['data:/data']}}",
+        "software: {container: {image: a.sqsh, shm: big}}",
+        "data: [{source: 's3://My_Bucket/a', target: /b}]",
+        "command: a | b",
+        "command: [cd, /fsx]",
+        "command: []",
+        "framework: torchrun\nlauncher: mpirun",
+        "launcher: srun\nssh: {port: 22}",
+        "launcher: srun\ntorchrun: {tee: 3}",
+        "launcher: mpirun\nsoftware: {container: {runtime: pyxis, image: a.sqsh}}",
+        "framework: torchrun\ncommand: ./a",
+        "framework: deepspeed\nparallel: {context: 2}",
+        "script: a.py\ncommand: ./a",
+        "training: {steps: 1, tokens: 5}",
+        "needs: [{spec: a.yaml, job: 4711}]",
+        "secrets: {TOKEN: {file: /a, command: ./b}}",
+        "sbatch: {partition: gpu}",
+        "srun: {ntasks: 3}",
+        "env: {SLURM_X: a}",
+        "env: {A B: a}",
+        "parameters: {lr: 3}",
+        "roles: {Server: {command: ./a}}",
+        "sweep: {grid: {name: [a, b]}}",
+        "sweep: {grid: {lr: [1, 2]}}",
+        "sweep: {random: {args.lr: {log_uniform: [0, 1]}}}",
+        "nodes: '{{ parameters.N }}'",
+    ],
+)
+def test_it_refuses_texts_and_combinations(spec: str) -> None:
+    assert list(_errors(_plain(_read(spec))))
+
+
+def test_keys_that_exclude_each_other_are_refused_by_render_too(
+    clusterjobs: Any, folder: pathlib.Path
+) -> None:
+    excluding = [one for one in all_keys() if one.key.excludes]
+    assert {one.path for one in excluding} >= {"script", "training.tokens", "needs[].job"}
+    keys = {one.path: one.key for one in all_keys()}
+    for one in excluding:
+        above = one.path[: one.path.rfind(".") + 1]
+        for other in one.key.excludes:
+            second = keys[f"{above}{other}"].example
+            text = f"{one.path.removeprefix(above)}: {one.key.example}, {other}: {second}"
+            for step in reversed(above.replace("NAME", "X").split(".")[:-1]):
+                is_list = step.endswith("[]")
+                text = f"{step[:-2]}: [{{{text}}}]" if is_list else f"{step}: {{{text}}}"
+            spec = {"name": "a", "cluster": "small", "framework": "torchrun"}
+            spec |= _plain(_read(f"{{{text}}}"))
+            assert not VALIDATOR.is_valid(spec), text
+            (folder / "spec.yaml").write_text(json.dumps({"script": "train.py", **spec}))
+            assert clusterjobs("plan", "spec.yaml").code == 1, text
+
+
 def _read(spec: str) -> Any:
     return document.load(spec, "spec.yaml").value
 

@@ -15,7 +15,7 @@ from clusterjobs.slurm.options import is_slurm_time, seconds_of
 from clusterjobs.spec import field_types
 from clusterjobs.spec import field_types as commands
 from clusterjobs.spec.field_types import integer, literal_text, plain
-from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.model import Key, SpecModel
 from clusterjobs.text import show
 
 # ------------------------------------------------------------------ value types
@@ -152,7 +152,14 @@ MountKind = Annotated[str, BeforeValidator(mount_kind)]
 HostSuffix = Annotated[str, BeforeValidator(host_suffix)]
 Number = Annotated[float, BeforeValidator(number)]
 NumberOfNodes = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(integer)]
-Mebibytes = Annotated[int, Field(ge=1, le=1_000_000_000), BeforeValidator(integer)]
+Mebibytes = Annotated[
+    int,
+    Field(ge=1, le=1_000_000_000),
+    BeforeValidator(integer),
+    BeforeValidator(field_types.size_in("MiB")),
+]
+Gibibytes = Annotated[float, BeforeValidator(number), BeforeValidator(field_types.size_in("GiB"))]
+Gigabytes = Annotated[field_types.Count, BeforeValidator(field_types.size_in("GB"))]
 Gpus = Annotated[int, Field(ge=0, le=1_000), BeforeValidator(integer)]
 Count = field_types.Count
 Flag = field_types.Flag
@@ -181,8 +188,20 @@ def _variable(value: Any) -> Any:
 class SiteVariable(SpecModel):
     """An environment variable that jobs of this cluster need, and why."""
 
-    value: Annotated[field_types.LiteralText, AfterValidator(field_types.expandable_text)]
-    reason: Reason
+    value: Annotated[
+        Annotated[field_types.LiteralText, AfterValidator(field_types.expandable_text)],
+        Key(
+            "its value; the node expands `${NAME}` in it",
+            "mlx5_0",
+        ),
+    ]
+    reason: Annotated[
+        Reason,
+        Key(
+            "why it is set: a comment in job.sh",
+            "the other ports are of the storage network",
+        ),
+    ]
 
 
 Variables = dict[field_types.EnvironmentName, Annotated[SiteVariable, BeforeValidator(_variable)]]
@@ -194,14 +213,67 @@ class Defaults(SpecModel):
     `env`, `source` and `setup` of a node type are added to those at the top.
     """
 
-    fabric: Fabric | None = None
-    fabric_interfaces: Count | None = None
-    network_gbps: Number | None = None
-    scratch: Folder | None = None
-    request_gpus: GpuRequests | None = None
-    env: Variables = Field(default_factory=dict)
-    source: tuple[Folder, ...] = ()
-    setup: commands.Code = ()
+    fabric: Annotated[
+        Fabric | None,
+        Key(
+            "the network between nodes: `efa`, `infiniband`, `slingshot`, `gvnic`, "
+            "`tcpx`, `tcpxo` or `ethernet` ([fabrics.md](fabrics.md))",
+            "infiniband",
+        ),
+    ] = None
+    fabric_interfaces: Annotated[
+        Count | None,
+        Key(
+            "its interfaces in one node",
+            "4",
+        ),
+    ] = None
+    network_gbps: Annotated[
+        Number | None,
+        Key(
+            "of one node, all interfaces together",
+            "400",
+            unit="Gbit/s",
+        ),
+    ] = None
+    scratch: Annotated[
+        Folder | None,
+        Key(
+            "a folder on the node's own disk",
+            "/local",
+            default_is="`/tmp`",
+        ),
+    ] = None
+    request_gpus: Annotated[
+        GpuRequests | None,
+        Key(
+            "the directive for GPUs: `gpus-per-node`, `gres`, `gpus-per-task`, or `none` "
+            "if Slurm does not count them",
+            "gres",
+            default_is="`gpus-per-node`",
+        ),
+    ] = None
+    env: Annotated[
+        Variables,
+        Key(
+            "variables that jobs need here, each with the reason, which is a comment in job.sh",
+            "{NCCL_IB_HCA: {value: mlx5_0, reason: the other ports are of the storage network}}",
+        ),
+    ] = Field(default_factory=dict)
+    source: Annotated[
+        tuple[Folder, ...],
+        Key(
+            "files of bash that are read early, before the job changes to `workdir`",
+            "[/etc/profile.d/modules.sh]",
+        ),
+    ] = ()
+    setup: Annotated[
+        commands.Code,
+        Key(
+            "lines of bash that run before the spec's modules and its own `setup`",
+            "[module use /opt/modulefiles]",
+        ),
+    ] = ()
 
 
 class NodeType(Defaults):
@@ -213,15 +285,74 @@ class NodeType(Defaults):
     `local_disk_gb`.
     """
 
-    cpus: Count | None = None
-    threads_per_core: Count | None = None
-    memory_mib: Mebibytes | None = None
-    gpus: Gpus | None = None
-    gpu_type: Name | None = None
-    gpu_model: Line | None = None
-    gpu_memory: Number | None = None
-    features: Annotated[tuple[Feature, ...], Field(max_length=200)] = ()
-    local_disk_gb: Count | None = None
+    cpus: Annotated[
+        Count | None,
+        Key(
+            "CPUTot of `scontrol show node`",
+            "96",
+        ),
+    ] = None
+    threads_per_core: Annotated[
+        Count | None,
+        Key(
+            "ThreadsPerCore. With `hint: nomultithread`, a job divides the cores and not "
+            "the threads among its ranks",
+            "2",
+        ),
+    ] = None
+    memory_mib: Annotated[
+        Mebibytes | None,
+        Key(
+            "RealMemory, in MiB",
+            "515000",
+        ),
+    ] = None
+    gpus: Annotated[
+        Gpus | None,
+        Key(
+            "GPUs of a node, whether Slurm counts them or not; 0 if it has none",
+            "4",
+        ),
+    ] = None
+    gpu_type: Annotated[
+        Name | None,
+        Key(
+            "the type in Slurm's Gres: `a100` of `gpu:a100:4`",
+            "a100",
+        ),
+    ] = None
+    gpu_model: Annotated[
+        Line | None,
+        Key(
+            "the maker's name. Containers get the devices of AMD's GPUs (`MI250X`), which"
+            " the [preflight](preflight.md) does not check",
+            "A100",
+            default_is="that of `gpu_type`, if it is a known one",
+        ),
+    ] = None
+    gpu_memory: Annotated[
+        Gibibytes | None,
+        Key(
+            "of one GPU",
+            "80",
+            unit="GiB",
+        ),
+    ] = None
+    features: Annotated[
+        Annotated[tuple[Feature, ...], Field(max_length=200)],
+        Key(
+            "Slurm's features of the nodes. Where a partition has several types, they "
+            "select the type (`--constraint`)",
+            "[a100, ib]",
+        ),
+    ] = ()
+    local_disk_gb: Annotated[
+        Gigabytes | None,
+        Key(
+            "size of the disk with `scratch`, in GB",
+            "1900",
+        ),
+    ] = None
 
 
 class Partition(SpecModel):
@@ -233,20 +364,104 @@ class Partition(SpecModel):
     no CPUs. `accounts`, `qos`: those of its jobs; any, if there are none. `deny_...`: of no job.
     """
 
-    nodes: dict[NameKey, NumberOfNodes]
-    max_time: MaxTime | None = None
-    max_nodes: NumberOfNodes | None = None
-    exclusive: Flag = False
-    default_time: MaxTime | None = None
-    max_cpus_per_node: NumberOfNodes | None = None
-    def_cpu_per_gpu: NumberOfNodes | None = None
-    def_mem_per_cpu: Mebibytes | None = None
-    def_mem_per_gpu: Mebibytes | None = None
-    def_mem_per_node: Mebibytes | None = None
-    accounts: tuple[Name, ...] = ()
-    qos: tuple[Name, ...] = ()
-    deny_accounts: tuple[Name, ...] = ()
-    deny_qos: tuple[Name, ...] = ()
+    nodes: Annotated[
+        dict[NameKey, NumberOfNodes],
+        Key(
+            "how many nodes of each type. Partitions with the same type share its nodes",
+            "{a100: 936}",
+        ),
+    ]
+    max_time: Annotated[
+        MaxTime | None,
+        Key(
+            "MaxTime, as Slurm writes it, or `UNLIMITED`",
+            "1-00:00:00",
+        ),
+    ] = None
+    max_nodes: Annotated[
+        NumberOfNodes | None,
+        Key(
+            "MaxNodes, the most that one job gets. A larger job is refused, and the "
+            "message says which limit it is: this one or the number of nodes",
+            "64",
+        ),
+    ] = None
+    exclusive: Annotated[
+        Flag,
+        Key(
+            "`true` if jobs always get whole nodes (`OverSubscribe=EXCLUSIVE`)",
+            "true",
+        ),
+    ] = False
+    default_time: Annotated[
+        MaxTime | None,
+        Key(
+            "DefaultTime, the limit of a job without `time_limit`: a warning names it",
+            "01:00:00",
+        ),
+    ] = None
+    max_cpus_per_node: Annotated[
+        NumberOfNodes | None,
+        Key(
+            "MaxCPUsPerNode: if nodes have more, jobs get that many CPUs of a node, and "
+            "no whole nodes, which Slurm would refuse",
+            "48",
+        ),
+    ] = None
+    def_cpu_per_gpu: Annotated[
+        NumberOfNodes | None,
+        Key(
+            "DefCpuPerGPU: the CPUs that a job on a part of a node gets for each of its "
+            "GPUs, unless the spec has `cpus_per_task`",
+            "12",
+        ),
+    ] = None
+    def_mem_per_cpu: Annotated[
+        Mebibytes | None,
+        Key(
+            "DefMemPerCPU, in MiB: what a job gets that asks for no memory. A warning "
+            "says so if that is less than half of its share of a node",
+            "4000",
+        ),
+    ] = None
+    def_mem_per_gpu: Annotated[
+        Mebibytes | None,
+        Key(
+            "DefMemPerGPU, in MiB: the same for jobs with GPUs",
+            "60000",
+        ),
+    ] = None
+    def_mem_per_node: Annotated[
+        Mebibytes | None,
+        Key(
+            "DefMemPerNode, in MiB: the same",
+            "250000",
+        ),
+    ] = None
+    accounts: Annotated[
+        tuple[Name, ...],
+        Key(
+            "AllowAccounts: the only ones that the partition takes. Another one in "
+            "`sbatch` causes a warning, since Slurm also takes accounts below these",
+            "[ml]",
+        ),
+    ] = ()
+    qos: Annotated[
+        tuple[Name, ...],
+        Key(
+            "AllowQos: the same for a QOS",
+            "[normal]",
+        ),
+    ] = ()
+    deny_accounts: Annotated[
+        tuple[Name, ...],
+        Key(
+            "DenyAccounts: those that the partition refuses, unless it has a list of those that "
+            "it takes. `plan` refuses them, too",
+            "[guests]",
+        ),
+    ] = ()
+    deny_qos: Annotated[tuple[Name, ...], Key("DenyQos: the same for a QOS", "[scavenger]")] = ()
 
 
 class Description(Defaults):
@@ -257,21 +472,118 @@ class Description(Defaults):
     where the site chooses the partition. `auto_resume`: SageMaker HyperPod's --auto-resume.
     """
 
-    kind: Literal["slurm"]
-    name: Name | None = None
-    slurm_version: Version | None = None
-    default_partition: Name | None = None
-    node_types: dict[NameKey, NodeType]
-    partitions: dict[NameKey, Partition]
-    shared: dict[FolderKey, MountKind] | None = None
-    slurm_commands: Folder | None = None
-    memory_scheduling: Flag | None = None
-    write_partition: Flag = True
-    container_program: ContainerProgram | None = None
-    master_addr_suffix: HostSuffix | None = None
-    auto_resume: Flag = False
-    accounts: tuple[Name, ...] = ()
-    qos: tuple[Name, ...] = ()
+    kind: Annotated[
+        Literal["slurm"],
+        Key(
+            "`slurm`",
+            "slurm",
+        ),
+    ]
+    name: Annotated[
+        Name | None,
+        Key(
+            "the cluster's name in messages",
+            "booster",
+            default_is="the file's name",
+        ),
+    ] = None
+    slurm_version: Annotated[
+        Version | None,
+        Key(
+            "as `sinfo --version` prints it; decides which options a job may use, and "
+            "which Slurm a [lab](lab.md) runs. One before 22.05 causes a warning: [Slurm "
+            "versions](slurm-versions.md)",
+            "23.02.7",
+        ),
+    ] = None
+    default_partition: Annotated[
+        Name | None,
+        Key(
+            "of jobs that name none: a spec without `queue` is planned for it where "
+            "several partitions fit",
+            "gpu",
+        ),
+    ] = None
+    node_types: Annotated[
+        dict[NameKey, NodeType],
+        Key(
+            "names, each with the keys below. A spec's `instance_type` selects one by this name",
+            "{a100: {cpus: 96, gpus: 4}}",
+        ),
+    ]
+    partitions: Annotated[
+        dict[NameKey, Partition],
+        Key(
+            "names, each with the keys below. A spec's `queue` selects one",
+            "{gpu: {nodes: {a100: 16}}}",
+        ),
+    ]
+    shared: Annotated[
+        dict[FolderKey, MountKind] | None,
+        Key(
+            "the folders that all nodes share, with their file system. List all of them, "
+            "`/home` too: a path of a spec that is in none causes a warning",
+            "{/scratch: lustre, /home: nfs}",
+        ),
+    ] = None
+    slurm_commands: Annotated[
+        Folder | None,
+        Key(
+            "the folder of `srun` and the other commands, if they are not on every user's PATH",
+            "/opt/slurm/bin",
+        ),
+    ] = None
+    memory_scheduling: Annotated[
+        Flag | None,
+        Key(
+            "whether Slurm divides the memory of nodes (`CR_*_Memory` in `SelectTypeParameters`)",
+            "true",
+        ),
+    ] = None
+    write_partition: Annotated[
+        Flag,
+        Key(
+            "`false` where the site chooses the partition: the job script has "
+            "`--partition` only if the spec has `queue`",
+            "false",
+        ),
+    ] = True
+    container_program: Annotated[
+        ContainerProgram | None,
+        Key(
+            "`pyxis`, `apptainer`, `singularity`, `docker` or `shifter`: the runtime of a"
+            " `software.container` that names none",
+            "pyxis",
+        ),
+    ] = None
+    master_addr_suffix: Annotated[
+        HostSuffix | None,
+        Key(
+            "added to the first node's name to get its address in the fast network, `MASTER_ADDR`",
+            "i",
+        ),
+    ] = None
+    auto_resume: Annotated[
+        Flag,
+        Key(
+            "`true` on SageMaker HyperPod: `srun --auto-resume=1` where restarts are wanted",
+            "true",
+        ),
+    ] = False
+    accounts: Annotated[
+        tuple[Name, ...],
+        Key(
+            "the accounts that a spec may use in `sbatch`; others cause a warning",
+            "[ml]",
+        ),
+    ] = ()
+    qos: Annotated[
+        tuple[Name, ...],
+        Key(
+            "the same for a QOS",
+            "[normal]",
+        ),
+    ] = ()
 
     def of_type(self, name: str) -> NodeType:
         """The node type with what stands at the top for all of them."""

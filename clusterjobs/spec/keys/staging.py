@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PlainValidator
+from pydantic import BeforeValidator, Field, PlainValidator
 
 from clusterjobs.spec.field_types import (
     MAX_ITEMS,
@@ -15,6 +15,7 @@ from clusterjobs.spec.field_types import (
     Seconds,
     path,
     scalar_text,
+    size_in,
 )
 from clusterjobs.spec.model import ExpandedByNode, Key, Only, SpecModel, text_like
 from clusterjobs.text import Text, Value, parts_of, show, without_points
@@ -117,7 +118,7 @@ class Data(SpecModel):
         ),
     ] = False
     size_gib: Annotated[
-        Count | None,
+        Annotated[Count, BeforeValidator(size_in("GiB"))] | None,
         Key(
             "the space that it needs: compared with an FSx for Lustre that the config creates, or "
             "with a node's local disks",
