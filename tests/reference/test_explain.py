@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import jsonschema
 import pytest
@@ -72,11 +73,14 @@ def test_a_key_of_another_file_is_found(capsys: pytest.CaptureFixture[str]) -> N
 
 @pytest.mark.parametrize("model", [Description, Policy, SitePrices])
 def test_the_example_of_a_key_of_another_file_is_a_value_of_it(model: type[SpecModel]) -> None:
-    schema = file_schema("", model)
+    optional = re.sub(
+        r'"required": \[[^]]*\]', '"required": []', json.dumps(file_schema("", model))
+    )
+    validator = jsonschema.Draft202012Validator(json.loads(optional))
     for key in keys_of(model):
         value = document.load(f"{_example(key)}\n".replace("NAME", "X"), "example").value
-        errors = jsonschema.Draft202012Validator(schema).iter_errors(json.loads(json.dumps(value)))
-        assert [one.message for one in errors if "required" not in one.message] == [], key.path
+        errors = validator.iter_errors(json.loads(json.dumps(value)))
+        assert [one.message for one in errors] == [], key.path
 
 
 @pytest.mark.parametrize("path", [one.path for one in all_keys()])
