@@ -376,7 +376,8 @@ class Rule(_Dated):
         Annotated[Exemption, Tag("map")] | Annotated[tuple[Exemption, ...], Tag("list")],
         Discriminator(lambda value: "list" if isinstance(value, (list, tuple)) else "map"),
         Key(
-            "the jobs that the rule is not for, with the same keys, and days of its own; or a list of such",
+            "the jobs that the rule is not for, with the same keys, and days of its own; or a "
+            "list of such",
             "{groups: [admins]}",
         ),
     ] = ()
