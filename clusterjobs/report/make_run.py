@@ -21,7 +21,8 @@ from clusterjobs.report.attempts import (
     split,
     useful_seconds,
 )
-from clusterjobs.report.logs.records import Event, Log, Quantity
+from clusterjobs.report.damaged import undamaged
+from clusterjobs.report.logs.records import Event, Log, Quantity, Window
 from clusterjobs.report.plausible import Facts, left_out, plausible, without_steps
 from clusterjobs.report.run import (
     AttemptPart,
@@ -127,12 +128,14 @@ _RATES: tuple[Quantity, ...] = (
     *("forward_seconds", "backward_seconds"),
     *("printed_tflops_per_gpu", "printed_mfu", "printed_hfu"),
 )
+_FEW = 10  # records, whose last line may be as right as the others
 _LONGEST = 1 << 30  # tokens of a sample; a longer one is a mistake of the log
 
 
 def make_run(log: Log, job: Job) -> Run:
     """The run. Without any step in the log, it has its attempts and no numbers."""
-    last, unclear = _of_last_run(split(log.records), job)
+    records, damaged = undamaged(log.records)
+    last, unclear = _of_last_run(split(records), job)
     parts, derived, notes = _completed(last, job)
     kept = keep(parts)
     windows = tuple(window for one in kept for window in one.kept)
@@ -152,7 +155,7 @@ def make_run(log: Log, job: Job) -> Run:
         useful = None
     rates = dict(spreads(steady.usual, _RATES))
     # The steps that the training is for, as the log says it last.
-    said = [one.value for one in log.records if isinstance(one, Event) and one.kind == "length"]
+    said = _lengths(records)
     is_possible = bool(said and said[-1] and windows and said[-1] >= windows[-1].step)
     # Samples of all steps by their time: what the whole training reached.
     timed = [one for one in windows if {"seconds", "samples_per_second"} <= one.values.keys()]
@@ -192,6 +195,7 @@ def make_run(log: Log, job: Job) -> Run:
             *unclear,
             *notes,
             *left_out(log.odd),
+            *damaged,
             *_notes_of_log(log),
             *(
                 f"The steps of attempt {attempt} would take longer than the attempt lasted: the "
@@ -209,6 +213,14 @@ def make_run(log: Log, job: Job) -> Run:
         run = replace(run, **without_steps(run))
     run = plausible(run, Facts(job, log.span))
     return replace(run, notes=(*run.notes, *notes_of(run)), advice=tuple(advice_of(run, job)))
+
+
+def _lengths(records: Sequence[Window | Event]) -> list[float | None]:
+    """The lengths of the training in a log; one that only its last line says may be damaged."""
+    found = [one for one in records if isinstance(one, Event) and one.kind == "length"]
+    if len(found) > 1 and len(records) > _FEW and records[-1] is found[-1]:
+        del found[-1]
+    return [one.value for one in found]
 
 
 def _of_last_run(parts: tuple[Part, ...], job: Job) -> tuple[tuple[Part, ...], tuple[str, ...]]:

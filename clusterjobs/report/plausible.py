@@ -5,6 +5,7 @@ The limits of single values of the log are in `logs/bounds.py`; these are of wha
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -13,12 +14,16 @@ from clusterjobs.report.logs.bounds import MOST_STEPS_A_LINE
 from clusterjobs.report.logs.records import Odd
 from clusterjobs.report.run import Job, Run
 from clusterjobs.report.tables import duration, integer, number, share
-from clusterjobs.report.values import total
+from clusterjobs.report.values import SLOW, total
 
 _YEARS = 3 * 365 * 86_400.0  # of one job
 _LONGEST = 10 * _YEARS
 _MORE = 1.05  # times the span of the log: a line stands behind its steps
 _ROUNDING = 60.0  # seconds
+_PART = 0.05  # of the time: less than that need not be certain
+_TIMES = 10.0  # a usual step: as long may a single slow one take
+_OFTEN = 3  # other lines with such a time: then it is one
+_UNIT = 500.0  # times a usual step: seconds that were taken for milliseconds
 _OF_STEPS: dict[str, Any] = {"steps": None, "total_steps": None, "lost_steps": 0}
 _OF_TIME: dict[str, Any] = {
     "goodput": None,
@@ -67,6 +72,32 @@ def _span(_: Run, facts: Facts) -> float | None:
 def _timed(run: Run) -> float:
     """The time of all steps behind the first line, whose steps may have run before it."""
     return total([*run.replaced, *run.windows][1:])
+
+
+def _alone(run: Run) -> float | None:
+    """The longest time that one line alone says, where only the log says how long a run took.
+
+    None if the slow steps are no great part of it, or if several lines say about the same.
+    """
+    if not run.paid_seconds or any(one.seconds is not None for one in run.attempts):
+        return None
+    if "seconds" not in run.rates or run.lost_seconds.get("slow", 0.0) < _PART * run.paid_seconds:
+        return None
+    usual = SLOW * run.rates["seconds"].median
+    times = [one.values.get("seconds", 0.0) for one in run.windows]
+    if "seconds" in run.derived:  # a clock: lines between two of its times have the same
+        times = [time for time, _ in itertools.groupby(times)]
+    times = [0.0, *times, 0.0]
+    near = zip(times, times[1:], times[2:], strict=False)
+    alone = sorted(time for one, time, other in near if usual < time and max(one, other) <= usual)
+    if not alone:
+        return None
+    is_often = len(alone) > _OFTEN and alone[-1] < 2 * alone[-1 - _OFTEN]
+    return None if is_often and alone[-1] < _UNIT * usual else alone[-1]
+
+
+def _usual(run: Run, _: Facts) -> float | None:
+    return _TIMES * run.rates["seconds"].median if "seconds" in run.rates else None
 
 
 def _without_rates(*names: str) -> Callable[[Run], dict[str, Any]]:
@@ -138,6 +169,14 @@ _LIMITS: tuple[Limit, ...] = (
         duration,
         "that is what its time stamps span",
         _without_speed,
+    ),
+    Limit(
+        "the time of a step in one line alone",
+        _alone,
+        _usual,
+        duration,
+        "no other line or record says that a step can take so long",
+        lambda _: _OF_TIME,
     ),
     Limit(
         "the time of all attempts",

@@ -138,6 +138,12 @@ def _by_clock(windows: Sequence[Window]) -> dict[int, float]:
         for clock in _CLOCKS
     ]
     times = max(shown, key=len)
+    # A time beyond those before and behind it is damaged.
+    times = [
+        one
+        for before, one, behind in zip([None, *times], times, [*times[1:], None], strict=False)
+        if not (before and behind and before[1] <= behind[1] < one[1])
+    ]
     (start, since), *rest = times or [(0, 0.0)]
     for place, now in rest:
         passed = now - since

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from clusterjobs.report.logs.general.names import OWN
-from clusterjobs.report.logs.general.numbers import numbers_of, value_of
-from clusterjobs.report.logs.general.reader import find
+from clusterjobs.report.logs.general.numbers import numbers_of
+from clusterjobs.report.logs.general.reader import find, values_of
 from clusterjobs.report.logs.records import Event, Quantity, Window
 
 HINTS = ("%|", "it/s", "s/it")
@@ -222,10 +222,11 @@ def _values(text: str) -> dict[Quantity, float]:
     """The values that a program shows beside its bar."""
     text = text.lower()
     numbers = numbers_of(text)[0]
+    texts = [one.text for one in numbers]
     return {
-        cast("Quantity", name): value_of(numbers[one.number].text, False) * one.field.scale
-        for one in find(text, numbers, OWN).values
-        if (name := one.field.meaning) in ("loss", "learning_rate", "grad_norm")
+        name: value
+        for name, value in values_of(find(text, numbers, OWN).values, texts).items()
+        if name in ("loss", "learning_rate", "grad_norm")
     }
 
 

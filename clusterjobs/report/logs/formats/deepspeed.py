@@ -19,7 +19,7 @@ from clusterjobs.report.logs.records import Event, EventKind, Quantity, Window
 
 _TIMER = re.compile(
     r"global_step=(?P<step>\d{1,15}), RunningAvgSamplesPerSec=(?P<mean>[-+\d.einfa]+), "
-    r"CurrSamplesPerSec=(?P<rate>[\d.]+)(?:.{0,80}?MaxMemAllocated=(?P<memory>[\d.]+)GB)?"
+    r"CurrSamplesPerSec=(?P<rate>[\d.]+)(?!,\d)(?:.{0,80}?MaxMemAllocated=(?P<memory>[\d.]+)GB)?"
 )
 _STEP = re.compile(
     r"\bstep=(?P<step>[1-9]\d{0,14}), skipped=(?P<skipped>\d+), lr=\[(?P<rate>[^],]*)"

@@ -16,8 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from clusterjobs.report.logs.forms import Place, Rows
 from clusterjobs.report.logs.records import Event, EventKind, Quantity, Window
 
-_PAIR = re.compile(r"\b([a-z_]+)(?:=| )([-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|inf|nan))(?=,|$| \|)")
-_ANY_PAIR = re.compile(r"\b([a-z_]+)(?:=| |\": \"?)([-+]?\d[\d.]*(?:e[-+]?\d+)?)(?=[,\"}]|$| \|)")
+_PAIR = re.compile(r"\b([a-z_]+)(?:=| )([-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|inf|nan))(?=, |,?$| \|)")
+_ANY_PAIR = re.compile(
+    r"\b([a-z_]+)(?:=| |\": \"?)([-+]?\d[\d.]*(?:e[-+]?\d+)?)(?=[,\"}](?!\d)|$| \|)"
+)
 _TAG = re.compile(r"(?:\| |\[)(train_inner|train|valid)\b")
 # A line is searched for a pattern if it has the literal. Groups: the step, and the seconds.
 _EVENTS: tuple[tuple[EventKind, str, re.Pattern[str]], ...] = (

@@ -25,12 +25,16 @@ _UNITS = (
     r"|%(?: (?:[a-z0-9]{1,8} )?[mh]fu)?"
 )
 # All patterns are for a line in small letters, and have no repeat without a limit.
-DIGITS = r"\d{1,30}(?:,\d{1,30}){0,10}(?:\.\d{0,40})?(?:e[-+]?\d{1,4})?"
+DIGITS = (
+    r"(?:\d{1,3}(?:\.\d{3}){1,5},\d{1,30}"  # 1.234,5
+    r"|\d{1,30}(?:,\d{1,30}){0,10}(?:\.\d{0,40})?(?:e[-+]?\d{1,4})?)"
+)
 _NUMBER = re.compile(
     rf"(?<![\w.])(?P<text>[-+]?(?:\d{{1,9}}(?::\d\d){{1,2}}|{DIGITS}|nan|inf))"
     rf"(?P<total> ?/ {{0,12}}\d{{1,15}})?(?:[\"']?(?P<unit> ?(?:{_UNITS})))?(?![\w/]|\.\d)"
 )
 _GROUPED = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?![\d,])")
+_EITHER = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3}|\.\d{3})")
 _STAMP = re.compile(STAMP)
 _LAST_RATE = re.compile(rf".*\b(?:{RATE}|{_STEPS})\b(?P<behind> +[-+]?{DIGITS}(?!\w))?")
 _IS_NAME = re.compile(r"[\"']? ?[:=]")  # behind a rate
@@ -118,8 +122,18 @@ def has_decimal_comma(text: str) -> bool:
     return "," in text and _GROUPED.match(text) is None
 
 
+def is_either(text: str) -> bool:
+    """`16,011` or `16.011` beside decimal commas: digits in groups, or a fraction."""
+    return _EITHER.fullmatch(text) is not None
+
+
 def value_of(text: str, is_decimal: bool) -> float:
-    """`16,011` is 16011, or with decimal commas 16.011; `0:01:20` is 80 seconds."""
+    """`16,011` is 16011, or with decimal commas 16.011; `0:01:20` is 80 seconds.
+
+    `1.234,5` is 1234.5.
+    """
+    if "." in text and text.find(".") < text.find(","):
+        text = text.replace(".", "")
     if ":" in text:
         seconds = 0
         for part in text.split(":"):

@@ -28,7 +28,13 @@ from clusterjobs.report.logs.general.names import (
     Field,
     field_of,
 )
-from clusterjobs.report.logs.general.numbers import Number, has_decimal_comma, numbers_of, value_of
+from clusterjobs.report.logs.general.numbers import (
+    Number,
+    has_decimal_comma,
+    is_either,
+    numbers_of,
+    value_of,
+)
 from clusterjobs.report.logs.general.table import Table, table_of
 from clusterjobs.report.logs.records import Event, Quantity, Window
 
@@ -43,6 +49,7 @@ _BATCH = re.compile(
 )  # of the options that are printed first
 _LEAST_PERCENT = 2.0  # of an MFU without a unit
 _IN_MIB = 1000  # a smaller memory without a unit may be in GiB
+_FAIRSEQ = re.compile(r"\| train(?:_inner)? \| |\[train_inner\]")  # whose losses are in base 2
 BAR = "%|"
 _ETA = re.compile(r"\beta\b")
 _VAGUE = (("time",), ("seconds",))
@@ -316,6 +323,8 @@ class General:
         steps = [step + self._dialect.from_zero for step in rows.steps]
         of_epoch = values.pop("of_epoch", None)
         epochs, lengths = of_epoch or values.pop("epoch", None), values.pop("length", [0])
+        if of_epoch and 0 < lengths[0] < max(rows.steps):
+            return None  # one of the lines is damaged
         if epochs or self._epoch_above:
             unknown = itertools.repeat(None)
             steps = [
@@ -336,6 +345,8 @@ class General:
             line = row
         elif table := table_of(line):
             self._table, self.hints = table, ("",)  # its rows have no names
+        if _FAIRSEQ.search(line):
+            return
         if self._dialect is OWN:
             self._dialect = next((one for one in DIALECTS if one.mark.search(line)), OWN)
         if options := _BATCH.match(line):
@@ -348,13 +359,15 @@ class General:
         texts = [one.text for one in numbers]
         yield from self._learn_pairs(found, texts)
         if found.is_rounded or (found.is_of_epoch and _OF_SAMPLES.search(line)):
-            yield from self._counted(_values(found.values, texts), rank)
+            yield from self._counted(values_of(found.values, texts), rank)
             return
         if found.step < 0:
             if found.epoch >= 0 and not found.values:
                 self._epoch_above[rank] = int(texts[found.epoch].replace(",", ""))
             yield from self._goes_on(line, found, texts, rank)
             return
+        if found.is_of_epoch and 0 < found.length < _whole(texts[found.step]):
+            raise ValueError("a step behind the last one of its epoch")
         number = self._step_of(
             _whole(texts[found.step]) // samples + self._dialect.from_zero,
             _whole(texts[found.epoch]) if found.epoch >= 0 else None,
@@ -362,13 +375,13 @@ class General:
             found.is_of_epoch,
             rank,
         )
-        if "loss" in (validation := _values(found.others, texts)):
+        if "loss" in (validation := values_of(found.others, texts)):
             yield Event("validation", number, validation["loss"])
         if found.is_other:
             self._above.pop(rank, None)
             return
         self._last = number
-        values = _values(found.values, texts)
+        values = values_of(found.values, texts)
         if "seconds" in values:
             values["seconds"] *= samples
         if "loss" in validation and "loss" not in values:
@@ -432,7 +445,7 @@ class General:
             return
         self._above[rank] = step, lines + 1
         self._above_is_used = True
-        if values := _values(found.values, texts):
+        if values := values_of(found.values, texts):
             yield Window(step, values, None, rank)
 
 
@@ -440,11 +453,11 @@ def _whole(text: str) -> int:
     return int(text.replace(",", "").removesuffix(".0")) if text else 0
 
 
-def _values(places: Iterable[Meant], texts: Sequence[str]) -> dict[Quantity, float]:
+def values_of(places: Iterable[Meant], texts: Sequence[str]) -> dict[Quantity, float]:
     """The values of a line.
 
-    `loss 3,41`, as some languages write it, makes all commas decimal; in `tokens/s 16,011`, a comma
-    groups digits.
+    `loss 3,41`, as some languages write it, makes all commas decimal, so that `16,011` beside it
+    can be either, and is left out; in `tokens/s 16,011` alone, a comma groups digits.
     """
     is_decimal = any(
         has_decimal_comma(text) or (field.meaning in _DECIMAL and "," in text)
@@ -452,6 +465,8 @@ def _values(places: Iterable[Meant], texts: Sequence[str]) -> dict[Quantity, flo
     )
     values: dict[Quantity, float] = {}
     for number, unit, field in places:
+        if is_decimal and field.meaning not in _DECIMAL and is_either(texts[number]):
+            continue
         value = value_of(texts[number], is_decimal) * field.scale
         meaning = cast("Quantity", field.meaning)
         if field.is_inverse:
