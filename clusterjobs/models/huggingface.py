@@ -106,19 +106,25 @@ Config = Mapping[str, Any]
 
 
 class Found(NamedTuple):
-    """The shape, or the mistakes because of which there is none."""
+    """The shape, or the mistakes because of which there is none.
+
+    `is_unknown`: the file may be right, of a model whose shape is not known.
+    """
 
     shape: ModelShape | None
     mistakes: tuple[Mistake, ...] = ()
+    is_unknown: bool = False
 
 
 def shape_of_config(config: Config) -> Found:
     kind = config.get("model_type")
     if "text_config" in config and isinstance(config["text_config"], Mapping):
         what = "a model of text with images or sound: only its text_config is a transformer decoder"
-        return Found(None, (Mistake("text_config", what, "write layers, hidden, heads in model"),))
+        return Found(
+            None, (Mistake("text_config", what, "write layers, hidden, heads in model"),), True
+        )
     if not isinstance(kind, str) or kind not in ARCHITECTURES:
-        return Found(None, (_unknown_architecture(config, kind),))
+        return Found(None, (_unknown_architecture(config, kind),), kind is not None)
     keys = ConfigKeys(config)
     shape = ARCHITECTURES[kind](keys)
     return Found(None if keys.mistakes else shape, tuple(keys.mistakes))

@@ -287,11 +287,16 @@ def config_of(model: Model | None) -> tuple[str, ...]:
 def with_model_config(
     spec: Experiment, texts: Mapping[str, str], diagnostics: Diagnostics
 ) -> Experiment:
-    """The spec with the sizes of the file, where the spec has none of its own."""
+    """The spec with the sizes of the file, where the spec has none of its own.
+
+    Of an architecture that is not known there are none: a warning, and the job has no model.
+    """
     model = spec.model
     if not isinstance(model, ModelOfConfig):
         return spec
-    shape = _shape(model.config, texts, diagnostics)
+    shape, is_unknown = _shape(model.config, texts, diagnostics)
+    if is_unknown:
+        return spec.model_copy(update={"model": None})
     if shape is None:  # all sizes are 0, also those of the spec, and nothing else is said of them
         unknown = model.model_copy(update=dict.fromkeys(_SIZES, 0))
         return spec.model_copy(update={"model": unknown})
@@ -331,32 +336,35 @@ def shape_in_text(name: str, text: str) -> ModelShape | None:
     return shape_of_config(data).shape if isinstance(data, dict) else None
 
 
-def _shape(file: Value, texts: Mapping[str, str], diagnostics: Diagnostics) -> ModelShape | None:
+def _shape(
+    file: Value, texts: Mapping[str, str], diagnostics: Diagnostics
+) -> tuple[ModelShape | None, bool]:
+    """The shape, None if the file is wrong, and whether its architecture is not known."""
     where = ("model", "config")
     name = expanding(file)
     if isinstance(name, Text):
         what = "the file is read when the job is rendered"
         diagnostics.problem(where, what, "write its path without variables")
-        return None
+        return None, False
     if name not in texts:
         what = f"there is no file {name} beside the spec or in workdir"
         hint = "copy the model's config.json there, or write layers, hidden, heads and sequence"
         diagnostics.problem(where, what, hint)
-        return None
+        return None, False
     try:
         document = _document(name, texts[name])
     except InputError as error:
         diagnostics.add(error.problems)
-        return None
+        return None, False
     if not isinstance(document.value, dict):
         what = f"{show(name)} is not a config.json, which is a mapping of keys"
         diagnostics.problem(where, what, "save_pretrained() of transformers writes one")
-        return None
+        return None, False
     from clusterjobs.models.huggingface import shape_of_config
 
     found = shape_of_config(document.value)
     diagnostics.add(_problems(found, document))
-    return found.shape
+    return found.shape, found.is_unknown
 
 
 def _document(name: str, text: str) -> Document:
@@ -366,5 +374,6 @@ def _document(name: str, text: str) -> Document:
 
 def _problems(found: Found, document: Document) -> list[Problem]:
     return [
-        Problem(one.what, document.locate((one.key,)), one.key, one.hint) for one in found.mistakes
+        Problem(one.what, document.locate((one.key,)), one.key, one.hint, found.is_unknown)
+        for one in found.mistakes
     ]
