@@ -308,6 +308,7 @@ _FROZEN = re.compile(r"(?:.*_)?(?:q?lora|dora|peft|adapters?|freeze|frozen)(?:_.
 _BITS = ("bits", "quant_bits", "quantization", "quant_method", "quant_type")
 _PARALLEL = re.compile(r"(?!data)(?:.*_)?(?:parallel|[cstpe]p|ulysses|ring_attn)_(?:size|degree)")
 _NO_SHARDS = re.compile(r"hybrid|hsdp|grad_op|no_shard")
+_SECOND = re.compile(r"(?:.*_)?(?:ref|reference|teacher|actor|critic|reward|draft)_model(?:_.*)?")
 _OFF = ("false", "0", "none", "no")
 
 
@@ -326,6 +327,7 @@ def unread_arguments(spec: Experiment, layout: Mapping[str, Any]) -> Iterator[st
             or (is_bits and not (model and model.quantized))
             or (is_shards and not (model and model.sharding))
             or is_parallel
+            or _SECOND.fullmatch(name)
             or (name in ("optim", "optimizer") and not _OPTIMIZER.fullmatch(text))
         ):
             yield name

@@ -73,6 +73,9 @@ def test_unknown_architecture_says_which_keys_are_missing() -> None:
     (mistake,) = told.mistakes
     assert mistake.what == "'mamba2' is not an architecture that is known"
     assert "{hidden: 64, vocab: 100}, with layers, heads, sequence" in mistake.hint
+    assert told.is_unknown
+    assert not shape_of_config({"hidden_size": 64}).is_unknown
+    assert not shape_of_config({**LLAMA, "hidden_size": 0}).is_unknown
 
 
 @pytest.mark.parametrize("kind", ARCHITECTURES)
