@@ -67,9 +67,16 @@ function series(plot, curve, index) {
   };
 }
 
+// Of many bands above each other, each is the lighter, so that the curves can be seen through them.
+function light(plot, index, opacity) {
+  const share = Math.min(1, 6 / plot.extremes.length);
+  const hex = Math.max(2, Math.round(opacity * share)).toString(16).padStart(2, "0");
+  return `${colour(`c${plot.spec.curves[index].colour % 8}`)}${hex}`;
+}
+
 // The range of values that a thinned curve's medians stand for: a light band with thin edges.
 function extreme(plot, index) {
-  const edge = () => `${colour(`c${plot.spec.curves[index].colour % 8}`)}88`;
+  const edge = () => light(plot, index, 0x88);
   return {label: "", class: "extreme", show: plot.shown[index], stroke: edge, width: 0.75, points: {show: false}};
 }
 
@@ -77,7 +84,7 @@ function bands(plot) {
   const count = plot.spec.curves.length;
   return plot.extremes.flatMap((index, i) => i % 2 ? [{
     series: [count + 1 + i, count + i],
-    fill: () => `${colour(`c${plot.spec.curves[index].colour % 8}`)}30`,
+    fill: () => light(plot, index, 0x30),
   }] : []);
 }
 
