@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
+from typing import IO, Any
 
 import pytest
 from node_programs import STAND_INS, command, content, write_tree
@@ -221,23 +222,23 @@ def test_the_latest_is_held_back_while_something_is_written_to(
     import export
     import export_folder
 
-    copy_contents = export_folder.copy_contents
+    copy = shutil.copyfileobj
 
-    def training(origin: str, to: str) -> None:
-        copy_contents(origin, to)
-        if origin.endswith("step-2"):
-            os.utime(origin, (os.stat(origin).st_mtime + 1,) * 2)
+    def training(origin: IO[bytes], *rest: Any) -> None:
+        copy(origin, *rest)
+        if origin.name.endswith("step-2"):
+            os.utime(origin.name, (os.stat(origin.name).st_mtime + 1,) * 2)
 
     source, target = checkpoints(tmp_path / "saved"), tmp_path / "kept"
     one = export.Export(str(source), str(target))
     monkeypatch.setattr(export.time, "sleep", lambda _: None)
-    monkeypatch.setattr(export_folder, "copy_contents", training)
+    monkeypatch.setattr(export_folder.shutil, "copyfileobj", training)
     assert not export._export_with_retries(one, 0, export.ROUNDS)
     assert names(target) == {"step-1", "step-3"}
     said = capsys.readouterr().out
     assert f"export failed: {source}/step-2: changed while it was copied" in said
     assert f"export {source}: INCOMPLETE in {target}" in said
-    monkeypatch.setattr(export_folder, "copy_contents", copy_contents)
+    monkeypatch.setattr(export_folder.shutil, "copyfileobj", copy)
     assert export._export_with_retries(one, 0, export.ROUNDS)
     assert names(target) == names(source)
 
@@ -396,11 +397,10 @@ def test_a_record_of_an_export_is_no_data_of_a_bucket(tmp_path, bucket, staged) 
     assert sorted(os.listdir(target)) == ["latest", "step-1", "step-2", "step-3"]
 
 
-@pytest.mark.parametrize("moment", ["replace", "copy_contents"])
+@pytest.mark.parametrize("moment", ["replace", "copyfileobj"])
 def test_an_export_that_was_killed_is_continued(tmp_path, modules, monkeypatch, moment) -> None:
     """Whatever was replaced by then, and even if the training has gone on since."""
     import export
-    import export_folder
 
     class Killed(BaseException):
         pass
@@ -414,7 +414,7 @@ def test_an_export_that_was_killed_is_continued(tmp_path, modules, monkeypatch, 
     for text in ("newer", "newest"):
         (source / "step-1").write_text(text)
         (source / "step-2").write_text(text)
-        module = os if moment == "replace" else export_folder
+        module = os if moment == "replace" else shutil
         with monkeypatch.context() as patch:
             patch.setattr(module, moment, kill)
             with pytest.raises(Killed):

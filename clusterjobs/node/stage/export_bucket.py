@@ -7,14 +7,22 @@ import os
 import tempfile
 from typing import Dict, List
 
-from export_folder import Export, copy_file, files_of, state_of
-from export_record import ExportRecord, refuse
+from export_folder import (
+    Export,
+    Record,
+    copy_file,
+    files_of,
+    parse_record,
+    record_text,
+    refuse,
+    state_of,
+)
 from stage_bucket import Bucket, ToolError, output_of
 from stage_log import EXPORT_RECORD, StageError, printable
 
 MAX_MARKER_BYTES = 1 << 20
 
-_records: Dict[Export, ExportRecord] = {}  # fetched once, since this process alone changes them
+_records: Dict[Export, Record] = {}  # fetched once, since this process alone changes them
 
 
 def export_to_bucket(one: Export) -> List[str]:
@@ -42,26 +50,27 @@ def export_to_bucket(one: Export) -> List[str]:
 
 def _announce(one: Export, bucket: Bucket) -> None:
     """Raises StageError if the bucket has an object of a name that was not exported from here."""
-    states = {name: [state_of(status)] for name, status in files_of(one.source)}
+    states: Record = {name: [state_of(status)] for name, status in files_of(one.source)}
     if not states:
         return
+    record, key = _records.pop(one, None), bucket.key_of(one.record_name)
     with tempfile.TemporaryDirectory(prefix="export.") as aside:
         path = os.path.join(aside, "record")
-        record = _records.pop(one, None)  # kept only if it was sent, too
         if record is None:
-            record = ExportRecord(one.source)
-            if bucket.has(record.name):
-                _run([*_command(bucket, "cp"), bucket.key_of(record.name), path], one.target)
+            record = {}
+            if bucket.has(one.record_name):
+                _run([*_command(bucket, "cp"), key, path], one.target)
                 with open(path) as file:
-                    record.load(file.read())
-        unknown = {name for name in states if not record.is_known(name)}
+                    record = parse_record(one, file.read())
+        unknown = states.keys() - record
         if unknown and not one.overwrite:
             refuse(one.source, [bucket.key_of(name) for name in bucket.below() if name in unknown])
+        record.update(states)
         if unknown:
             with open(path, "w") as file:
-                file.write(record.text_with(states))
-            _run([*_command(bucket, "cp"), path, bucket.key_of(record.name)], one.target)
-    _records[one] = record
+                file.write(record_text(one, record))
+            _run([*_command(bucket, "cp"), path, key], one.target)
+    _records[one] = record  # only if it was sent, too
 
 
 def _command(bucket: Bucket, verb: str) -> List[str]:

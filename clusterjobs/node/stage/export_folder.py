@@ -1,20 +1,40 @@
-"""Export to a folder: the files to copy, and how each is copied without following planted links."""
+"""Export to a folder, and what was exported from one source path to a target.
+
+No planted link is followed. A hidden file or object in the target says what was exported: it
+outlives the source, and other files there are never overwritten. A file is announced in it before
+it is copied, so that an export that was killed is known as well.
+"""
 
 from __future__ import annotations
 
-import filecmp
+import contextlib
+import hashlib
+import json
 import os
 import shutil
 import stat
 import time
-from typing import Any, Dict, Iterator, List, NamedTuple, Set, Tuple
+from typing import IO, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-from export_record import ExportRecord, State, refuse
 from safe_folder import check_path, open_trusted
-from stage_log import EXPORT_RECORD, format_size, log, os_failure, plural, printable
+from stage_log import (
+    EXPORT_RECORD,
+    SourceError,
+    counted,
+    format_size,
+    log,
+    not_ours,
+    os_failure,
+    plural,
+    printable,
+)
+from stage_record import is_same_file
 
+_VERSION = 2
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+State = List[int]  # size and mtime
+Record = Dict[str, List[State]]  # of each exported file the states that the target may have
 
 
 class Export(NamedTuple):
@@ -24,17 +44,18 @@ class Export(NamedTuple):
     target: str
     overwrite: bool = False
 
-
-class Candidate(NamedTuple):
-    """A file that is complete. `now`: its state in the target, or None."""
-
-    name: str
-    status: os.stat_result
-    now: Any
+    @property
+    def path(self) -> str:
+        """The source as the record knows it: a new folder of this name continues the export."""
+        return os.path.abspath(self.source)
 
     @property
-    def is_up_to_date(self) -> bool:
-        return bool(self.now == state_of(self.status))
+    def record_name(self) -> str:
+        return "%s%s.json" % (EXPORT_RECORD, hashlib.sha256(os.fsencode(self.path)).hexdigest()[:12])
+
+
+class _ChangedError(Exception):
+    """The file changed while it was copied."""
 
 
 def export_to_folder(one: Export, settled: float) -> List[str]:
@@ -42,82 +63,74 @@ def export_to_folder(one: Export, settled: float) -> List[str]:
 
     Raises StageError.
     """
-    source, target = one.source, one.target
-    left, found = _candidates(one, settled)
+    left: List[str] = []
+    complete: List[Tuple[str, os.stat_result]] = []
+    started = time.time()
+    for name, status in files_of(one.source):
+        if settled and status.st_mtime > started - settled:  # it may still be written to
+            left.append(os.path.join(one.source, name))
+        else:
+            complete.append((name, status))
     checked: Set[str] = set()
-    _announce(one, found, checked)
     files, total = 0, 0
-    for name, status, _ in (file for file in found if not file.is_up_to_date):
-        origin = os.path.join(source, name)
-        if left and is_marker(name):
+    for name, status in _announce(one, complete, checked) if complete else ():
+        origin = os.path.join(one.source, name)
+        is_marker = "latest" in os.path.basename(name)
+        if left and is_marker:
             left.append(origin)
-        elif copy_file(origin, os.path.join(target, name), status, checked):
+        elif copy_file(origin, os.path.join(one.target, name), status, checked):
             files, total = files + 1, total + status.st_size
         else:
             left.append(origin)
     if files:
         copied = "%s, %s" % (plural(files, "file"), format_size(total))
-        log("export %s: to %s, %s" % (printable(source), printable(target), copied))
+        log("export %s: to %s, %s" % (printable(one.source), printable(one.target), copied))
     return left
 
 
-def is_marker(name: str) -> bool:
-    """Whether a file may name the latest checkpoint."""
-    return "latest" in os.path.basename(name)
+def _announce(
+    one: Export, files: Sequence[Tuple[str, os.stat_result]], checked: Set[str]
+) -> List[Tuple[str, os.stat_result]]:
+    """Record the files, and return those that the target lacks.
 
-
-def _candidates(one: Export, settled: float) -> Tuple[List[str], List[Candidate]]:
-    """Files that were written to just now, and the others."""
-    left: List[str] = []
-    found: List[Candidate] = []
-    started = time.time()
-    for name, status in files_of(one.source):
-        if settled and status.st_mtime > started - settled:
-            left.append(os.path.join(one.source, name))
-        else:
-            found.append(Candidate(name, status, _state_in(one.target, name)))
-    return left, found
-
-
-def _announce(one: Export, found: List[Candidate], checked: Set[str]) -> None:
-    """Raises StageError if the target has files of these names that were not exported.
-
-    Files that are the same count as exported: they may have been copied back from the target.
+    Raises StageError if the target has files of these names that were not exported. Files that are
+    the same count as exported: they may have been copied back from the target.
     """
-    if not found:
-        return
-    record = ExportRecord(one.source)
-    record.load(_read_record(one.target, record.name))
-    states: Dict[str, List[State]] = {}
+    record = parse_record(one, _read_record(one))
+    announced: Record = {}
+    missing: List[Tuple[str, os.stat_result]] = []
     foreign: List[str] = []
     changed: List[str] = []
-    for file in found:
-        new, path = state_of(file.status), os.path.join(one.target, file.name)
-        is_known = file.now in record.states(file.name)
-        if file.is_up_to_date and is_known:
+    for name, status in files:
+        path, new = os.path.join(one.target, name), state_of(status)
+        now = _state_in(path)
+        is_known = now in record.get(name, ())
+        if now != new:
+            missing.append((name, status))
+        elif is_known:
             continue
-        states[file.name] = [new]
-        if file.now is None or file.is_up_to_date:
+        announced[name] = [new]
+        if now in (None, new):
             continue
-        if is_known or _is_same(os.path.join(one.source, file.name), path):
-            states[file.name].append(file.now)
+        if is_known or is_same_file(os.path.join(one.source, name), path):
+            announced[name].append(now)
         else:
-            (changed if record.is_known(file.name) else foreign).append(path)
+            (changed if name in record else foreign).append(path)
     if not one.overwrite:
         refuse(one.source, foreign, changed)
-    if states:
-        _write_record(one.target, record.name, record.text_with(states), checked)
+    if announced:
+        path = os.path.join(one.target, one.record_name)
+        try:
+            with _replacing(path, checked, 0o644) as file:
+                file.write(record_text(one, {**record, **announced}).encode())
+        except OSError as error:
+            raise os_failure(path, error) from None
+    return missing
 
 
-def _is_same(origin: str, path: str) -> bool:
-    """Whether the target has a file of the same contents; a link is no file."""
-    is_file = os.path.isfile(path) and not os.path.islink(path)
-    return is_file and filecmp.cmp(origin, path, shallow=False)
-
-
-def _read_record(target: str, name: str) -> str:
+def _read_record(one: Export) -> str:
     """Raises StageError if another user could have planted it."""
-    path = os.path.abspath(os.path.join(target, name))
+    path = os.path.abspath(os.path.join(one.target, one.record_name))
     try:
         with open(open_trusted(path)) as file:
             return file.read()
@@ -125,25 +138,38 @@ def _read_record(target: str, name: str) -> str:
         return ""
 
 
-def _write_record(target: str, name: str, text: str, checked: Set[str]) -> None:
-    """Replace it atomically."""
-    path = os.path.join(target, name)
-    new = path + ".new"
-    try:
-        _make_folder(target, checked)
-        _remove_partial(new)
-        with open(os.open(new, _WRITE_FLAGS, 0o644), "w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(new, path)
-    except OSError as error:
-        raise os_failure(path, error) from None
+def parse_record(one: Export, text: str) -> Record:
+    """What an earlier export has recorded. A damaged record counts as none."""
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        record = json.loads(text)
+        if record["version"] == _VERSION and record["source"] == one.path:
+            return dict(record["files"])
+    return {}
+
+
+def record_text(one: Export, record: Record) -> str:
+    content = {"version": _VERSION, "source": one.path, "files": record}
+    return json.dumps(content, separators=(",", ":"))
+
+
+def refuse(source: str, foreign: Sequence[str], changed: Sequence[str] = ()) -> None:
+    """Raises SourceError if the target has files that were not exported, or changed since."""
+    found = []
+    if foreign:
+        found.append(not_ours(foreign, "exported from %s" % printable(source)))
+    if changed:
+        verb = "were" if len(changed) > 1 else "was"
+        found.append("%s %s changed there since the last export" % (counted(changed), verb))
+    if found:
+        raise SourceError(
+            "%s: NOTHING IS COPIED: choose another target, move away what is to be kept, or set "
+            "overwrite: true beside export" % "; ".join(found)
+        )
 
 
 def files_of(source: str) -> Iterator[Tuple[str, os.stat_result]]:
     """Files in the order in which they were written; markers come last."""
-    found: List[Tuple[Any, str, os.stat_result]] = []
+    found: List[Tuple[Tuple[bool, int], str, os.stat_result]] = []
     for parent, _, names in os.walk(source):
         for name in names:
             path = os.path.join(parent, name)
@@ -163,34 +189,30 @@ def state_of(status: os.stat_result) -> State:
     return [status.st_size, status.st_mtime_ns]
 
 
-def _state_in(target: str, name: str) -> Any:
+def _state_in(path: str) -> Optional[State]:
     try:
-        return state_of(os.lstat(os.path.join(target, name)))
+        return state_of(os.lstat(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
 
 
 def copy_file(source: str, path: str, status: os.stat_result, checked: Set[str]) -> bool:
-    """Copy atomically, by a temporary name. False: the file changed while it was copied.
+    """Copy atomically. False: the file changed while it was copied.
 
     `checked`: the folders that were found safe, to which it adds.
     """
-    folder, name = os.path.split(path)
-    partial = os.path.join(folder, ".%s.export" % name[:200])
     try:
-        _make_folder(folder, checked)
-        _remove_partial(partial)
-        copy_contents(source, partial)
-        try:
-            now, copied = os.stat(source), os.stat(partial).st_size
-            if (now.st_size, now.st_mtime_ns) != (copied, status.st_mtime_ns):
-                return False
-            os.chmod(partial, status.st_mode & 0o775)
-            os.utime(partial, ns=(status.st_mtime_ns, status.st_mtime_ns))
-            os.replace(partial, path)
-        finally:
-            if os.path.lexists(partial):
-                os.unlink(partial)
+        with open(source, "rb", opener=lambda name, _: os.open(name, _READ_FLAGS)) as data:
+            with _replacing(path, checked, 0o600) as file:
+                shutil.copyfileobj(data, file, 1 << 20)
+                file.flush()
+                now, copied = os.stat(source), os.fstat(file.fileno()).st_size
+                if (now.st_size, now.st_mtime_ns) != (copied, status.st_mtime_ns):
+                    raise _ChangedError
+                os.chmod(file.fileno(), status.st_mode & 0o775)
+                os.utime(file.fileno(), ns=(status.st_mtime_ns, status.st_mtime_ns))
+    except _ChangedError:
+        return False
     except FileNotFoundError as error:
         if os.path.exists(source):
             raise os_failure(path, error) from None
@@ -199,30 +221,25 @@ def copy_file(source: str, path: str, status: os.stat_result, checked: Set[str])
     return True
 
 
-def _remove_partial(path: str) -> None:
-    """Remove what an export has left that was killed."""
-    if os.path.lexists(path):
-        check_path(os.path.abspath(path))
-        os.unlink(path)
-
-
-def copy_contents(source: str, path: str) -> None:
-    """Copy to a new file, which is removed again if that fails. No link is followed."""
-    origin = os.open(source, _READ_FLAGS)
-    with open(origin, "rb") as data, open(os.open(path, _WRITE_FLAGS, 0o600), "wb") as file:
-        try:
-            shutil.copyfileobj(data, file, 1 << 20)
-            file.flush()
-            os.fsync(file.fileno())
-        except BaseException:
-            os.unlink(path)
-            raise
-
-
-def _make_folder(folder: str, checked: Set[str]) -> None:
-    """Before and after it is created: nobody else may exchange it, or a part of its path."""
-    if folder not in checked:
+@contextlib.contextmanager
+def _replacing(path: str, checked: Set[str], mode: int) -> Iterator[IO[bytes]]:
+    """A new file that takes the place of `path` when it is complete and on the disk."""
+    folder, name = os.path.split(path)
+    partial = os.path.join(folder, ".%s.export" % name[:200])
+    if folder not in checked:  # nobody else may exchange it, or a part of its path
         check_path(os.path.abspath(folder))
         os.makedirs(folder, exist_ok=True)
         check_path(os.path.abspath(folder))
         checked.add(folder)
+    if os.path.lexists(partial):  # of an export that was killed
+        check_path(os.path.abspath(partial))
+        os.unlink(partial)
+    with open(os.open(partial, _WRITE_FLAGS, mode), "wb") as file:
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(partial, path)
+        except BaseException:
+            os.unlink(partial)
+            raise

@@ -7,7 +7,6 @@ others are never overwritten and never removed.
 from __future__ import annotations
 
 import ctypes
-import filecmp
 import os
 import stat
 from typing import Any, Collection, Dict, Iterable, List, NamedTuple, Sequence, Tuple
@@ -16,7 +15,7 @@ from stage_list import Listing, path_of, scan
 from stage_lock import Lock
 from stage_log import SourceError, StageError, log, not_ours, plural, printable, quoted
 from stage_pool import batches, run_parallel
-from stage_record import StagedCopy, StagePaths, remove
+from stage_record import StagedCopy, StagePaths, is_same_file, remove
 
 _SHOWN = 20  # names in a line of the log
 _NEWER = "replaced by the source's"
@@ -257,12 +256,6 @@ def _another_source(target: str, earlier: Dict[str, Any]) -> SourceError:
             *(quoted(target), quoted(new)),
         )
     )
-
-
-def is_same_file(path: str, other: str) -> bool:
-    """Whether two files have the same contents; a link is no file."""
-    is_file = os.path.isfile(other) and not os.path.islink(other)
-    return is_file and filecmp.cmp(path, other, shallow=False)
 
 
 def _is_no_folder(path: str) -> bool:

@@ -7,6 +7,7 @@ target never has partial data. The record is written last, and atomically.
 from __future__ import annotations
 
 import contextlib
+import filecmp
 import hashlib
 import json
 import os
@@ -169,3 +170,9 @@ def remove(path: str) -> None:
         shutil.rmtree(path)
     elif os.path.lexists(path):
         os.unlink(path)
+
+
+def is_same_file(path: str, other: str) -> bool:
+    """Whether two files have the same contents; a link is no file."""
+    is_file = os.path.isfile(other) and not os.path.islink(other)
+    return is_file and filecmp.cmp(path, other, shallow=False)
