@@ -58,7 +58,7 @@ def test_released_files_are_asked_for_and_waited_for(tmp_path, preloaded) -> Non
     assert "hsm_restore" not in [call[0] for call in notes["calls"]]
 
 
-@pytest.mark.parametrize("limit", ["MAX_PENDING = 4", "BATCH_BYTES = 200"])
+@pytest.mark.parametrize("limit", ["MAX_PENDING = 4", "MAX_NAMES = 3"])
 def test_not_more_files_than_allowed_are_requested_at_once(tmp_path, preloaded, limit) -> None:
     folder = write_tree(tmp_path / "books", 20, 10)
     program = (

@@ -98,21 +98,27 @@ def test_a_line_of_the_journal_that_was_cut_off_costs_that_line(tmp_path, module
 
 def test_an_object_on_its_way_counts_by_its_bytes(tmp_path, modules) -> None:
     """As aws keeps it beside its place; a large one that seems to stand still would be given up."""
-    from stage_download import _scan_target
+    from stage_download import Download
+
+    def scan(wanted: dict[str, list[object]], to: str) -> tuple[int, list[str]]:
+        download = Download.__new__(Download)
+        download._wanted, download._to = wanted, to
+        download._partial = str(tmp_path / "partial")
+        return download._scan()
 
     one = str(tmp_path / "archive")
     pathlib.Path(one + ".1a2B3c4D").write_bytes(b"1234")
     (tmp_path / "journal").write_bytes(b"not of it")
-    assert _scan_target({"": [10, ""]}, one) == (4, [])
+    assert scan({"": [10, ""]}, one) == (4, [])
     pathlib.Path(one + ".1a2B3c4D").unlink()
     pathlib.Path(one).write_bytes(b"1234567890")
-    assert _scan_target({"": [10, ""]}, one) == (10, [""])
+    assert scan({"": [10, ""]}, one) == (10, [""])
     folder = tmp_path / "copy" / "deep"
     folder.mkdir(parents=True)
     (folder / "whole").write_bytes(b"12")
     (folder / "part").write_bytes(b"1")
     wanted = {"deep/whole": [2, ""], "deep/part": [2, ""], "deep/none": [0, ""]}
-    assert _scan_target(wanted, str(tmp_path / "copy")) == (3, ["deep/whole"])
+    assert scan(wanted, str(tmp_path / "copy")) == (3, ["deep/whole"])
 
 
 def test_an_archive_that_had_come_is_not_fetched_again(tmp_path, staged, mark) -> None:

@@ -31,7 +31,6 @@ from stage_log import (
 from stage_record import is_same_file
 
 _VERSION = 2
-_READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 State = List[int]  # size and mtime
 Record = Dict[str, List[State]]  # of each exported file the states that the target may have
@@ -51,7 +50,10 @@ class Export(NamedTuple):
 
     @property
     def record_name(self) -> str:
-        return "%s%s.json" % (EXPORT_RECORD, hashlib.sha256(os.fsencode(self.path)).hexdigest()[:12])
+        return "%s%s.json" % (
+            EXPORT_RECORD,
+            hashlib.sha256(os.fsencode(self.path)).hexdigest()[:12],
+        )
 
 
 class _ChangedError(Exception):
@@ -202,15 +204,14 @@ def copy_file(source: str, path: str, status: os.stat_result, checked: Set[str])
     `checked`: the folders that were found safe, to which it adds.
     """
     try:
-        with open(source, "rb", opener=lambda name, _: os.open(name, _READ_FLAGS)) as data:
-            with _replacing(path, checked, 0o600) as file:
-                shutil.copyfileobj(data, file, 1 << 20)
-                file.flush()
-                now, copied = os.stat(source), os.fstat(file.fileno()).st_size
-                if (now.st_size, now.st_mtime_ns) != (copied, status.st_mtime_ns):
-                    raise _ChangedError
-                os.chmod(file.fileno(), status.st_mode & 0o775)
-                os.utime(file.fileno(), ns=(status.st_mtime_ns, status.st_mtime_ns))
+        with open(source, "rb", opener=_open_to_read) as data, _replacing(path, checked) as file:
+            shutil.copyfileobj(data, file, 1 << 20)
+            file.flush()
+            now, copied = os.stat(source), os.fstat(file.fileno()).st_size
+            if (now.st_size, now.st_mtime_ns) != (copied, status.st_mtime_ns):
+                raise _ChangedError
+            os.chmod(file.fileno(), status.st_mode & 0o775)
+            os.utime(file.fileno(), ns=(status.st_mtime_ns, status.st_mtime_ns))
     except _ChangedError:
         return False
     except FileNotFoundError as error:
@@ -221,8 +222,12 @@ def copy_file(source: str, path: str, status: os.stat_result, checked: Set[str])
     return True
 
 
+def _open_to_read(path: str, _flags: int) -> int:
+    return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
 @contextlib.contextmanager
-def _replacing(path: str, checked: Set[str], mode: int) -> Iterator[IO[bytes]]:
+def _replacing(path: str, checked: Set[str], mode: int = 0o600) -> Iterator[IO[bytes]]:
     """A new file that takes the place of `path` when it is complete and on the disk."""
     folder, name = os.path.split(path)
     partial = os.path.join(folder, ".%s.export" % name[:200])

@@ -10,29 +10,28 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import stat
 import subprocess
 import sys
 import time
 from typing import Any, Dict, Iterator, List, Sequence
 
 from stage_lab import is_lab
+from stage_list import path_of, scan
 from stage_log import (
     Progress,
     SourceError,
     StageError,
+    exit_code_of,
     format_size,
     log,
     mark_progress,
-    os_failure,
     plural,
     printable,
-    report_failure,
     report_files,
 )
 
 MAX_PENDING = 512  # files requested and not restored yet: this limits the servers' queue
-BATCH_BYTES = 64 << 10  # of names on one command line
+MAX_NAMES = 256  # on one command line
 STALL_SECONDS = 1800
 ROUNDS = 3
 _POLL_SECONDS = 0.5
@@ -43,7 +42,8 @@ def preload(folder: str) -> None:
     lfs = shutil.which("lfs")
     if lfs is None and not is_lab():
         raise SourceError("%s: no lfs on this node, so this is not Lustre" % printable(folder))
-    sizes = _files(folder)
+    files = scan(folder, follow=False).files if os.path.isdir(folder) else {}
+    sizes = {path_of(folder, name): row[0] for name, row in files.items()}
     if not sizes:
         what = "the folder is empty" if os.path.isdir(folder) else "no such folder"
         raise SourceError(
@@ -67,23 +67,6 @@ def preload(folder: str) -> None:
             raise StageError("%s: %s" % (printable(folder), what))
         _restore(lfs, folder, {path: sizes[path] for path in released})
     report_files("preload %s" % printable(folder), "up to date", sizes.values())
-
-
-def _files(folder: str) -> Dict[str, int]:
-    """Sizes by path; empty if the folder does not exist, as without the association."""
-    found: Dict[str, int] = {}
-
-    def check(error: OSError) -> None:
-        if not (isinstance(error, FileNotFoundError) and error.filename == folder):
-            raise os_failure(str(error.filename), error)
-
-    for parent, _, names in os.walk(folder, onerror=check):
-        for name in names:
-            path = os.path.join(parent, name)
-            status = os.lstat(path)
-            if stat.S_ISREG(status.st_mode):
-                found[path] = status.st_size
-    return found
 
 
 def _restore(lfs: str, folder: str, wanted: Dict[str, int]) -> None:
@@ -133,23 +116,16 @@ def _lfs_results(lfs: str, verb: str, paths: Sequence[str]) -> Iterator[Any]:
             yield path, state.strip()
 
 
-def _batches(paths: Sequence[str]) -> Iterator[List[str]]:
-    batch: List[str] = []
-    length = 0
-    for path in paths:
-        if batch and length + len(path) > BATCH_BYTES:
-            yield batch
-            batch, length = [], 0
-        batch.append(path)
-        length += len(path) + 1
-    if batch:
-        yield batch
+def _batches(paths: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (paths[at : at + MAX_NAMES] for at in range(0, len(paths), MAX_NAMES))
 
 
 def _run(lfs: str, verb: str, paths: Sequence[str]) -> str:
-    done = subprocess.run(
-        [lfs, verb, *paths], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=STALL_SECONDS
-    )
+    command, pipe = [lfs, verb, *paths], subprocess.PIPE
+    try:
+        done = subprocess.run(command, stdout=pipe, stderr=pipe, timeout=STALL_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise StageError("lfs %s: no answer in %d s" % (verb, STALL_SECONDS)) from None
     if done.returncode:
         lines = os.fsdecode(done.stderr).strip().splitlines() or ["no message"]
         raise StageError("lfs %s: %s" % (verb, printable(lines[-1])))
@@ -168,15 +144,7 @@ def main() -> int:
     folder = sys.argv[1]
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)
-    try:
-        preload(folder)
-    except StageError as error:
-        report_failure("preload", error)
-        return 1
-    except (OSError, subprocess.TimeoutExpired) as error:
-        report_failure("preload", StageError("%s: %s" % (printable(folder), error)))
-        return 1
-    return 0
+    return int(exit_code_of("preload", folder, lambda: preload(folder)))
 
 
 if __name__ == "__main__":

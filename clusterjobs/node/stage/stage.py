@@ -14,20 +14,20 @@ import os
 import sys
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
-from stage_commit import UNSTAGED, TargetFiles, find_changes, record_rows, report_names
+from stage_commit import TargetFiles, find_changes, record_rows, report_unstaged
 from stage_copy import copy_files
 from stage_lab import source_for
-from stage_list import path_of, scan
+from stage_list import EMPTY, path_of, scan
 from stage_lock import Lock
 from stage_log import (
     LeaseLostError,
     StageError,
     Stopped,
+    exit_code_of,
     log,
     os_failure,
     printable,
     raise_on_signals,
-    report_failure,
     report_files,
     report_status,
 )
@@ -93,7 +93,11 @@ class Stage:
             return None
         if self.options.reread or self.options.refresh:
             return None
-        wrong, touched, unstaged = find_changes(self.paths.target, record)
+        try:
+            now = scan(self.paths.target, follow=False)
+        except StageError:
+            now = EMPTY
+        wrong, touched = find_changes(now, record)
         if wrong:
             names = ", ".join(printable(path_of(self.paths.target, name)) for name in wrong[:3])
             what = "changed since it was staged: %s (%d in all)" % (names, len(wrong))
@@ -103,7 +107,7 @@ class Stage:
         if self._source_changed(record):
             log("%s: %s has changed" % (self.name, printable(self._written)))
             return None
-        report_names(self.paths.target, UNSTAGED, unstaged)
+        report_unstaged(self.paths.target, now, record["files"], record["links"])
         return dict(record)
 
     def _source_changed(self, record: Dict[str, Any]) -> bool:
@@ -220,17 +224,10 @@ def main() -> int:
     options = _parse_arguments(sys.argv[1:])
     raise_on_signals()
     try:
-        Stage(options).run()
-    except StageError as error:
-        report_failure("stage", error)
-        return 1
-    except OSError as error:
-        report_failure("stage", os_failure(str(error.filename or options.target), error))
-        return 1
+        return int(exit_code_of("stage", options.target, lambda: Stage(options).run()))
     except Stopped as stopped:
         report_status("stage %s" % printable(options.target), "stopped; copied files are kept")
         return int(stopped.exit_code)
-    return 0
 
 
 if __name__ == "__main__":

@@ -63,29 +63,27 @@ def copy_files(
     Without a record all files of the source and of the target are read.
     """
     listing = scan(source)
-    target.check_sizes(listing)
-    rows = unchanged_files(paths.target, record) if record else {}
+    now = target.check(listing)
+    rows = unchanged_files(now, record) if record else {}
     there = {name for name, row in rows.items() if listing.files.get(name) == tuple(row[:4])}
-    there |= _found_in_target(paths, source, listing, there, lock)
+    sizes = {
+        name: row[0]
+        for name, row in listing.files.items()
+        if name not in there and now.files.get(name, (-1,))[0] == row[0]
+    }
+    there |= _found_in_target(paths, source, sizes, lock)
     missing = {name: row for name, row in listing.files.items() if name not in there}
     blocks = [one for name, row in missing.items() for one in blocks_of(name, row)]
     journal = paths.load_journal()
     check_space(paths, listing, sum(one.length for one in blocks if one.key not in journal))
-    _remove_leftovers(paths.copy, missing, listing)
+    remove_leftovers(paths.copy, missing, listing)
     make_folders(paths.copy, listing)
     Copier(paths, source, journal).copy(blocks, lock)
     return StagedCopy(listing, {})
 
 
-def _found_in_target(
-    paths: StagePaths, source: str, listing: Listing, known: Set[str], lock: Lock
-) -> Set[str]:
-    """Other files that the target has already, with the same contents."""
-    if not os.path.exists(paths.target):
-        return set()
-    there = scan(paths.target, follow=False).files
-    sizes = {name: row[0] for name, row in listing.files.items() if name not in known}
-    sizes = {name: size for name, size in sizes.items() if there.get(name, (-1,))[0] == size}
+def _found_in_target(paths: StagePaths, source: str, sizes: Dict[str, int], lock: Lock) -> Set[str]:
+    """Those of the files that the target has already with the same contents."""
     progress = progress_of(paths, 2 * sum(sizes.values()), lock)
     wanted = read_checksums(source, sizes, progress)
     found = read_checksums(paths.target, sizes, progress)
@@ -95,7 +93,7 @@ def _found_in_target(
     return same
 
 
-def _remove_leftovers(copy: str, wanted: Iterable[str], listing: Listing) -> None:
+def remove_leftovers(copy: str, wanted: Iterable[str], listing: Listing) -> None:
     """Remove what an earlier attempt has left in the copy and this one does not write."""
     if os.path.isdir(copy) and not os.path.islink(copy):
         found = scan(copy, follow=False)

@@ -70,8 +70,7 @@ class Download:
         now = time.monotonic()
         names = self._moved_from_s5cmd() if self._bucket.s5cmd else []
         if is_over or now >= self._next_scan:
-            self._progress.bytes, found = _scan_target(self._wanted, self._to)
-            self._progress.bytes += _allocated(self._partial)
+            self._progress.bytes, found = self._scan()
             if not self._bucket.s5cmd:
                 names = [name for name in found if name not in self._finished]
             self._next_scan = now + max(0.2, 20 * (time.monotonic() - now))
@@ -83,6 +82,28 @@ class Download:
         if names:
             self._lock.report_progress()
         return None if is_over and not names else names
+
+    def _scan(self) -> Tuple[int, List[str]]:
+        """The bytes that have arrived, and the names of the objects that are complete.
+
+        aws writes a partial object to a name such as NAME.1a2B3c4D; s5cmd creates it with its final
+        size, so that the blocks that it has count.
+        """
+        total = 0
+        whole: List[str] = []
+        for folder, _, names in os.walk(os.path.dirname(self._to)):
+            for path in (os.path.join(folder, name) for name in names):
+                try:
+                    status = os.lstat(path)
+                except FileNotFoundError:  # the tool has just renamed it
+                    continue
+                if path.startswith(self._partial):
+                    total += status.st_blocks * 512
+                elif path.startswith(self._to):
+                    total += status.st_size
+                    if self._wanted.get(path[len(self._to) + 1 :], [-1])[0] == status.st_size:
+                        whole.append(path[len(self._to) + 1 :])
+        return total, whole
 
     def stop(self) -> str:
         """Kill the tools, and return the last line of their errors."""
@@ -167,35 +188,3 @@ def patterns_of(weights: Dict[str, int], parts: int) -> List[List[str]]:
 def _literal(text: str) -> str:
     """A pattern that matches only this text."""
     return re.sub(r"([*?[])", r"[\1]", text)
-
-
-def _scan_target(wanted: Objects, to: str) -> Tuple[int, List[str]]:
-    """The bytes of all objects, partial ones included, and the names of the complete ones.
-
-    aws writes a partial object to a name such as NAME.1a2B3c4D.
-    """
-    total = 0
-    whole: List[str] = []
-    for folder, _, names in os.walk(os.path.dirname(to)):
-        for path in (os.path.join(folder, name) for name in names):
-            if path.startswith(to):
-                try:
-                    size = os.lstat(path).st_size
-                except FileNotFoundError:  # the tool has just renamed it
-                    continue
-                total += size
-                if wanted.get(path[len(to) + 1 :], [-1])[0] == size:
-                    whole.append(path[len(to) + 1 :])
-    return total, whole
-
-
-def _allocated(folder: str) -> int:
-    """The bytes below a folder: s5cmd creates a file with its final size."""
-    total = 0
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            try:
-                total += os.lstat(os.path.join(parent, name)).st_blocks * 512
-            except FileNotFoundError:
-                continue
-    return total

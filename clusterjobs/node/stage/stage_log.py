@@ -103,12 +103,23 @@ def mark_progress() -> None:
         open(os.path.join(folder, "data_staged"), "a").close()
 
 
-def report_failure(what: str, error: StageError) -> None:
-    """Report why it failed, and tell the job script if another attempt would fail, too."""
+def exit_code_of(what: str, where: str, work: Callable[[], None]) -> int:
+    """0: the work is done. 1: it failed; the log, and the job's folder, have the reason.
+
+    The folder also has whether another attempt would fail, too.
+    """
+    try:
+        work()
+        return 0
+    except StageError as caught:
+        error = caught
+    except OSError as caught:
+        error = os_failure(str(caught.filename or where), caught)
     report_status("%s failed" % what, str(error))
     folder = os.environ.get("STAGE_DIR")
     if folder and isinstance(error, SourceError):
         open(os.path.join(folder, "source_failed"), "a").close()
+    return 1
 
 
 def format_size(count: float) -> str:

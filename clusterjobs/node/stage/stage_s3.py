@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from stage_bucket import ROUNDS, Bucket, Objects, is_refusal
 from stage_commit import TargetFiles, unchanged_files
-from stage_copy import make_folders, progress_of, read_checksums
+from stage_copy import make_folders, progress_of, read_checksums, remove_leftovers
 from stage_download import Download
 from stage_etag import BAD, GOOD, PART_SIZES, UNKNOWN, check_etag, part_count, possible_part_sizes
 from stage_list import EMPTY, Listing, path_of
@@ -45,11 +45,11 @@ def copy_objects(
     bucket = Bucket(source)
     objects = bucket.list()
     listing = _listing(objects, source)
-    target.check_sizes(listing)
+    now = target.check(listing)
     checksums: Checksums = {}
     if record:  # what has changed neither in the target nor in the bucket
         state = record["state"]
-        unchanged = unchanged_files(paths.target, record)
+        unchanged = unchanged_files(now, record)
         checksums = {n: row[-1] for n, row in unchanged.items() if objects.get(n) == state.get(n)}
     if reread:
         sizes = {name: objects[name][0] for name in checksums}
@@ -58,8 +58,10 @@ def copy_objects(
         checksums = {name: crcs for name, crcs in checksums.items() if found[name] == crcs}
     wanted = {name: objects[name] for name in objects if name not in checksums}
     check_space(paths, listing, sum(size for size, _ in wanted.values()))
+    remove_leftovers(paths.copy, wanted, listing)
     make_folders(paths.copy, listing)
     checksums.update(_fetch(bucket, paths, wanted, paths.copy, lock))
+    remove_leftovers(paths.copy, wanted, listing)  # of a tool that was killed
     return StagedCopy(listing, checksums, objects)
 
 
@@ -108,7 +110,6 @@ def _fetch(bucket: Bucket, paths: StagePaths, wanted: Objects, to: str, lock: Lo
     before: Checksums = {}
     left, error = wanted, ""
     for number in range(ROUNDS + 1):
-        _remove_leftovers(to, wanted)
         existing = [name for name, (size, _) in left.items() if _size(path_of(to, name)) == size]
         missing = {name: left[name] for name in left.keys() - set(existing)}
         # One round more than downloads: the first may only verify what an earlier attempt fetched.
@@ -144,22 +145,13 @@ def _fetch(bucket: Bucket, paths: StagePaths, wanted: Objects, to: str, lock: Lo
     raise kind("%s: %s (%s)%s" % (key, why, plural(len(bad), "object"), error))
 
 
-def _remove_leftovers(copy: str, wanted: Objects) -> None:
-    """Remove all that is not wanted: left by a tool, or by an older copy."""
-    if "" not in wanted:
-        for folder, _, names in os.walk(copy):
-            for path in (os.path.join(folder, name) for name in names):
-                if path[len(copy) + 1 :] not in wanted:
-                    os.unlink(path)
-
-
 class ObjectVerifier:
     """Verifies the objects of `wanted` below `to`, while others are downloaded."""
 
     def __init__(self, bucket: Bucket, to: str, wanted: Objects, progress: Progress) -> None:
         self._bucket, self._to, self._wanted, self._progress = bucket, to, wanted, progress
-        # Of each object that has arrived: the verdict, checksums, and the status of the file.
-        self.found: Dict[str, Tuple[int, List[int], Tuple[int, ...]]] = {}
+        # Of each object that has arrived: the verdict, and the checksums.
+        self.found: Dict[str, Tuple[int, List[int]]] = {}
 
     def run(
         self, existing: Sequence[str], finished: Optional[Callable[[], Optional[List[str]]]]
@@ -171,18 +163,15 @@ class ObjectVerifier:
             return None if names is None else self._batches(names)
 
         self._read(existing, PART_SIZES, more_batches)
-        # Read files again that have changed since: aws sets the time after the rename.
-        self._read([name for name, row in self.found.items() if row[2] != self._stamp(name)])
 
     def find_bad(self) -> Dict[str, str]:
         """What is wrong with objects, by name."""
         bad: Dict[str, str] = {}
         for name, (wanted, _) in self._wanted.items():
-            row = self.found.get(name)
-            size = row[2][1] if row else _size(path_of(self._to, name))
+            size = _size(path_of(self._to, name))
             if size is None:
                 bad[name] = "did not arrive"
-            elif not row or size != wanted:
+            elif name not in self.found or size != wanted:
                 bad[name] = "%d of %d bytes" % (size, wanted)
         doubtful = [n for n, row in self.found.items() if row[0] != GOOD and n not in bad]
         return {**bad, **self._mismatches(doubtful)}
@@ -227,22 +216,11 @@ class ObjectVerifier:
     def _batches(self, names: Sequence[str]) -> List[Sequence[str]]:
         return [names[slice(*one)] for one in batches([self._wanted[name][0] for name in names])]
 
-    def _check(self, name: str, sizes: Sequence[int]) -> Tuple[int, List[int], Tuple[int, ...]]:
+    def _check(self, name: str, sizes: Sequence[int]) -> Tuple[int, List[int]]:
         size, etag = self._wanted[name]
         sizes = sizes or possible_part_sizes(size, etag.partition("-")[2])
         with open(path_of(self._to, name), "rb") as file:
-            verdict, crcs = check_etag(file.fileno(), size, etag, sizes)
-            return verdict, crcs, _stamp_of(os.fstat(file.fileno()))
-
-    def _stamp(self, name: str) -> Optional[Tuple[int, ...]]:
-        try:
-            return _stamp_of(os.lstat(path_of(self._to, name)))
-        except OSError:
-            return None
-
-
-def _stamp_of(status: os.stat_result) -> Tuple[int, ...]:
-    return status.st_ino, status.st_size, status.st_mtime_ns
+            return check_etag(file.fileno(), size, etag, sizes)  # type: ignore[no-any-return]
 
 
 def _size(path: str) -> Optional[int]:
