@@ -277,7 +277,7 @@ def test_a_file_in_place_of_a_folder_is_refused(tmp_path, modules, source) -> No
     archive = pack("tar", 0, source, tmp_path)
     (tmp_path / "part 0").write_text("a file")
     subprocess.run(["tar", "-C", tmp_path, "-rf", archive, "part 0"], check=True)
-    assert refusal(archive, archive.read_bytes()).endswith("part 0: Cannot open: File exists")
+    assert refusal(archive, archive.read_bytes()).endswith('part 0": Cannot open: File exists')
 
 
 def test_names_of_a_zip_keep_their_bytes(tmp_path, modules) -> None:

@@ -58,9 +58,9 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.
 @pytest.mark.parametrize(
     ("members", "why"),
     [
-        ([member("../out")], "tar: ../out: Member name contains '..'"),
+        ([member("../out")], 'tar: "../out": Member name contains'),
         ([member("/tmp/out")], "member /tmp/out leads out of the target"),
-        ([member("a/../../out")], "tar: a/../../out: Member name contains '..'"),
+        ([member("a/../../out")], 'tar: "a/../../out": Member name contains'),
         ([member("a", tarfile.SYMTYPE, "/etc")], "member a is a link that leads out of the target"),
         ([member("a", tarfile.SYMTYPE, "../x")], "member a is a link that leads out of the target"),
         (
@@ -78,14 +78,14 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.
                 member("y", tarfile.SYMTYPE, "d1/d2/x/.."),
                 member("y/made", tarfile.SYMTYPE, "z"),
             ],
-            "tar: y/made: Cannot create symlink to 'z'",
+            'tar: "y/made": Cannot create symlink to',
         ),
-        ([member("a", tarfile.LNKTYPE, "../x")], "tar: a: Cannot hard link to 'x'"),
+        ([member("a", tarfile.LNKTYPE, "../x")], 'tar: "a": Cannot hard link to'),
         (
             [member("x"), member("a", tarfile.LNKTYPE, "../x")],
             "tar: Removing leading `../' from hard link targets",
         ),
-        ([member("a", tarfile.LNKTYPE, "nothing")], "tar: a: Cannot hard link to 'nothing'"),
+        ([member("a", tarfile.LNKTYPE, "nothing")], 'tar: "a": Cannot hard link to'),
         ([member("a", tarfile.CHRTYPE)], "member a is not a file, a folder or a link"),
         ([member("a", tarfile.FIFOTYPE)], "member a is not a file, a folder or a link"),
     ],

@@ -30,12 +30,15 @@ _MAGIC.update({bytes([n]) + b"\x2a\x4d\x18": "zstd" for n in range(0x50, 0x60)})
 _ZIP = b"PK\3\4"
 _TAR = [
     "tar", "--extract", "--file=-", "--verbose", "--verbose", "--block-number", "--numeric-owner",
-    "--quoting-style=escape", "--no-same-permissions", "--no-same-owner",
+    "--quoting-style=c", "--no-same-permissions", "--no-same-owner",
     "--delay-directory-restore", "--warning=no-timestamp", "--warning=no-unknown-keyword",
     "--warning=no-alone-zero-block",
 ]  # fmt: skip
-# As in `block 9: lrwxrwxrwx 0/0  0 2026-11-24 02:25 NAME -> TARGET`. Odd times are numbers.
-_MEMBER = re.compile(rb"block \d+: (.)\S+ \S+ +([\d,]+) (-?\d+-\S+ \S+|-?\d+) .*\n")
+# As in `block 9: lrwxrwxrwx 0/0  0 2026-11-24 02:25 "NAME" -> "TARGET"`.
+_QUOTED = rb'"((?:[^"\\]|\\.)*)"'
+_MEMBER = re.compile(
+    rb"block \d+: (.)\S+ \S+ +([\d,]+) [^\"]*%b(?: (?:->|link to) %b)?.*\n" % (_QUOTED, _QUOTED)
+)
 _END = re.compile(rb"block (\d+): \*\* Block of NULs \*\*\n")
 _ESCAPE = re.compile(rb"\\(?:([0-7]{3})|(.))")
 _ESCAPED = dict(zip(b"abfnrtv", b"\a\b\f\n\r\t\v"))
@@ -139,28 +142,25 @@ class Unpacker:
             raise ArchiveError("is empty")
         check_space(self._paths, EMPTY, max(self._size, _size_in_gzip(file, self._size)))
         kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), "")
-        with tempfile.TemporaryFile() as lines:
-            programs: List[Program] = []
-            try:
-                held = [self._lock.descriptor()]
-                tar = Program([*_TAR, "-C", self._copy], subprocess.PIPE, lines, held)
-                programs.append(tar)
-                packer = None
-                if kind:
-                    os.lseek(file.fileno(), 0, os.SEEK_SET)  # Python has read the start
-                    packer = Program([kind, "-dc"], file, subprocess.PIPE)
-                    programs.append(packer)
-                end = self._feed(packer.process.stdout if packer else file, file, tar)
-                code = tar.end()
-                marker = self._read_listing(lines)
-                if packer and end >= 0:
-                    packer.check("damaged %s data: " % kind, self._full)
-                if code and not kind and marker is None and not self._wanted:
-                    raise not_an_archive("tar", start)
-                tar.check("", self._full)
-            finally:
-                for one in programs:
-                    one.close()
+        with tempfile.TemporaryFile() as lines, contextlib.ExitStack() as running:
+
+            def started(*command: Any) -> Program:
+                return running.enter_context(contextlib.closing(Program(*command)))
+
+            held = [self._lock.descriptor()]
+            tar = started([*_TAR, "-C", self._copy], subprocess.PIPE, lines, held)
+            packer = None
+            if kind:
+                os.lseek(file.fileno(), 0, os.SEEK_SET)  # Python has read the start
+                packer = started([kind, "-dc"], file, subprocess.PIPE)
+            end = self._feed(packer.process.stdout if packer else file, file, tar)
+            code = tar.end()
+            marker = self._read_listing(lines)
+            if packer and end >= 0:
+                packer.check("damaged %s data: " % kind, self._full)
+            if code and not kind and marker is None and not self._wanted:
+                raise not_an_archive("tar", start)
+            tar.check("", self._full)
         if marker is None:
             raise ArchiveError("is cut off: it has no end-of-archive marker of tar")
         if end > marker:
@@ -188,35 +188,29 @@ class Unpacker:
     def _read_listing(self, lines: IO[bytes]) -> Any:
         """Check the members' names and kinds. Where the end-of-archive marker is, or None."""
         lines.seek(0)
-        width = len("2026-11-24 02:25")  # of the times so far: shorter ones are padded
         for line in lines:
             end, member = _END.fullmatch(line), _MEMBER.fullmatch(line)
             if end:
                 return int(end[1]) * _UNIT
             if member:
-                kind, size = member[1].decode(), member[2]
-                width = max(width, len(member[3]))
-                text = _unescaped(line[member.start(3) + width + 1 : -1])
-                self._add_member(kind, int(size) if size.isdigit() else 0, text)
+                kind, size, name, original = member.groups()
+                self._add_member(
+                    kind.decode(),
+                    int(size) if size.isdigit() else 0,
+                    _unescaped(name),
+                    _unescaped(original or b""),
+                )
         return None
 
-    def _add_member(self, kind: str, size: int, text: str) -> None:
-        """`text`: the name, and after it what a link says."""
-        name, separator, other = text, {"l": " -> ", "h": " link to "}.get(kind), ""
-        if separator:  # names may contain it; the original of a hard link was there before
-            splits = [text[: m.start()] for m in re.finditer(separator, text)] or [text]
-            known = [
-                n for n in splits if os.path.normpath(text[len(n + separator) :]) in self._wanted
-            ]
-            name = (known or splits)[0]
-            other = text[len(name + separator) :]
+    def _add_member(self, kind: str, size: int, name: str, original: str) -> None:
+        """`original`: what a link says."""
         if kind == "V":  # the label of the archive
             return
         if kind not in "-Cdlh":
             raise refused(name, "is not a file, a folder or a link")
         normal = safe_name(name, kind == "d")
         if kind == "h":
-            size = self._wanted.get(safe_name(other, False), 0)
+            size = self._wanted.get(safe_name(original, False), 0)
         else:
             self._listed += size
         self._wanted[normal] = -1 if kind in "dl" else size
@@ -232,24 +226,22 @@ class Unpacker:
 
         If the node has unzip, it must find the archive whole, too: it compares more.
         """
-        judge = None
-        if shutil.which("unzip"):  # to which the archive's own name might be a pattern
-            words = ["unzip", "-tqq", "/dev/fd/%d" % file.fileno()]
-            judge = Program(words, subprocess.DEVNULL, None, [file.fileno()])
-        try:
-            self._write_members(file)
-        except (ArchiveError, StageError, OSError):
-            raise
-        except Exception as error:  # zipfile has many kinds of errors for a damaged archive
-            if not start.startswith(b"PK"):
-                raise not_an_archive("zip", start) from None
-            raise ArchiveError(str(error) or type(error).__name__) from None
-        else:
+        with contextlib.ExitStack() as running:
+            judge = None
+            if shutil.which("unzip"):  # to which the archive's own name might be a pattern
+                words = ["unzip", "-tqq", "/dev/fd/%d" % file.fileno()]
+                judge = Program(words, subprocess.DEVNULL, None, [file.fileno()])
+                running.callback(judge.close)
+            try:
+                self._write_members(file)
+            except (ArchiveError, StageError, OSError):
+                raise
+            except Exception as error:  # zipfile has many kinds of errors for a damaged archive
+                if not start.startswith(b"PK"):
+                    raise not_an_archive("zip", start) from None
+                raise ArchiveError(str(error) or type(error).__name__) from None
             if judge:
                 judge.check("", self._full)
-        finally:
-            if judge:
-                judge.close()
 
     def _write_members(self, file: IO[bytes]) -> None:
         mask = os.umask(0)
