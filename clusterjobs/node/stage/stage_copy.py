@@ -217,14 +217,21 @@ class Copier:
         size, mtime, _, _ = block.row
         origin = path_of(self._source, block.name)
         for _ in range(3):
+            files: List[
+                int
+            ] = []  # without Python's file objects, which take as long as a small copy
             try:
-                with open(origin, "rb", 0) as source, open(_create(path, block), "rb+", 0) as copy:
-                    crc = _transfer(source.fileno(), copy.fileno(), block)
-                    if block.length == size:
-                        _finish(copy.fileno(), block.row)
-                    now, written = os.fstat(source.fileno()), os.fstat(copy.fileno())
+                files.append(os.open(origin, os.O_RDONLY | os.O_CLOEXEC))
+                files.append(_create(path, block))
+                crc = _transfer(files[0], files[1], block)
+                if block.length == size:
+                    _finish(files[1], block.row)
+                now, written = map(os.fstat, files)
             except OSError as error:
                 raise os_failure(str(error.filename or path), error) from None
+            finally:
+                for file in files:
+                    os.close(file)
             if crc is None or now.st_size != size or now.st_mtime_ns != mtime:
                 raise StageError("%s: changed while it was copied" % printable(origin))
             if crc >= 0 and written.st_size == size:

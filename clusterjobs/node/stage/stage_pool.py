@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Callable, Iterable, Iterator, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from stage_log import StageError
 
@@ -36,34 +35,49 @@ def run_parallel(
     about once a second. `more_tasks`, polled many times a second, returns new tasks, and None at
     their end.
     """
+    assigned: Any = queue.SimpleQueue()
     results: Any = queue.SimpleQueue()
+
+    def serve() -> None:
+        for task in iter(assigned.get, None):
+            try:
+                results.put((task, work(task), None))
+            except BaseException as error:
+                results.put((task, None, error))
+
+    most = worker_count()
+    threads: List[threading.Thread] = []
     waiting, running = list(tasks)[::-1], 0
     _stopping.clear()
-    pool = ThreadPoolExecutor(worker_count())
     try:
         while waiting or running or more_tasks:
             more = more_tasks() if more_tasks else None
             waiting.extend(more or ())
             more_tasks = None if more is None else more_tasks
-            while waiting and running < worker_count():
-                task = waiting.pop()
-                pool.submit(work, task).add_done_callback(
-                    lambda done, task=task: results.put((task, done))  # type: ignore[misc]
-                )
+            while waiting and running < most:
+                assigned.put(waiting.pop())
                 running += 1
+                if running > len(threads):
+                    threads.append(threading.Thread(target=serve))
+                    threads[-1].start()
             try:
-                task, done = results.get(timeout=0.02 if more_tasks else 0.5)
+                task, result, error = results.get(timeout=0.02 if more_tasks else 0.5)
             except queue.Empty:
                 pass
             else:
+                if error:
+                    raise error
                 running -= 1
-                waiting.extend(on_result(task, done.result()) or ())
+                waiting.extend(on_result(task, result) or ())
             on_tick()
     except BaseException:
         _stopping.set()
         raise
     finally:
-        pool.shutdown()
+        for _ in threads:
+            assigned.put(None)
+        for thread in threads:
+            thread.join()
 
 
 def check_running() -> None:
