@@ -84,6 +84,8 @@ def copy_files(
 
 def _found_in_target(paths: StagePaths, source: str, sizes: Dict[str, int], lock: Lock) -> Set[str]:
     """Those of the files that the target has already with the same contents."""
+    if not sizes:
+        return set()
     progress = progress_of(paths, 2 * sum(sizes.values()), lock)
     wanted = read_checksums(source, sizes, progress)
     found = read_checksums(paths.target, sizes, progress)

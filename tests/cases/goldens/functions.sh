@@ -145,9 +145,6 @@ end of export_bucket.py
 : <<'end of export_folder.py'
 (the text of export_folder.py)
 end of export_folder.py
-: <<'end of export_record.py'
-(the text of export_record.py)
-end of export_record.py
 : <<'end of preload.py'
 (the text of preload.py)
 end of preload.py

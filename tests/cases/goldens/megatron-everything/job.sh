@@ -223,12 +223,11 @@ start_job() { # JOB_FOLDER ARGUMENT...
   { carried plan.json > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } || true # a full disk
   unpack_programs \
     argument_check.py argument_request.py attempt.py attempt_files.py check_megatron_lm.py \
-    export.py export_bucket.py export_folder.py export_record.py megatron_script.py \
-    nccl_log.py preflight.py preflight_hardware.sh preflight_node.sh preflight_software.sh \
-    preflight_table.py preload.py safe_folder.py script_names.py stage.py stage_bucket.py \
-    stage_commit.py stage_copy.py stage_lab.py stage_list.py stage_lock.py stage_log.py \
-    stage_pool.py stage_record.py stage_space.py watchdog.py watchdog_ranks.py \
-    argument_check.json || fail "cannot write into $job_dir"
+    export.py export_bucket.py export_folder.py megatron_script.py nccl_log.py preflight.py \
+    preflight_hardware.sh preflight_node.sh preflight_software.sh preflight_table.py \
+    preload.py safe_folder.py script_names.py stage.py stage_bucket.py stage_commit.py \
+    stage_copy.py stage_lab.py stage_list.py stage_lock.py stage_log.py stage_pool.py \
+    stage_record.py stage_space.py watchdog.py watchdog_ranks.py argument_check.json || fail "cannot write into $job_dir"
   [[ -z ${SLURM_ARRAY_JOB_ID-} ]] || fail 'planned as one job, got an array (the spec may have `sbatch: {array: 0-3}`)'
   (( $# == 1 )) || fail "unexpected arguments: ${*:2} (job_arguments: true in the spec allows them)"
 }
@@ -621,9 +620,6 @@ end of export_bucket.py
 : <<'end of export_folder.py'
 (the text of export_folder.py)
 end of export_folder.py
-: <<'end of export_record.py'
-(the text of export_record.py)
-end of export_record.py
 : <<'end of megatron_script.py'
 (the text of megatron_script.py)
 end of megatron_script.py
