@@ -109,7 +109,8 @@ def test_a_disk_that_is_full_without_notice_is_cleaned(tmp_path) -> None:
         tmp_path / "disk", tmp_path / "a.tar.bz2", sys.executable, "-Bc", program
     )
     assert code == 1
-    assert re.search('not enough space: .* written, then: tar: "?0"?: .*(No space|Wrote only)', said)
+    why = 'written, then: tar: "?0"?: .*(No space|Wrote only)'
+    assert re.search(f"not enough space: .* {why}", said)
     assert left == []
 
 
