@@ -62,11 +62,11 @@ def submit(
     if strict:
         run.check_strict()
     needs = None if no_needs else needs_of(run, output, force, sbatch_options)
-    if not run.sweep and (patterns or failed or completed or (dry_run and not needs)):
-        raise click.UsageError(f"--points, --failed, --all, --dry-run: {spec} has no sweep")
+    if not run.sweep and (patterns or failed or completed):
+        raise click.UsageError(f"--points, --failed, --all: {spec} has no sweep")
     options = SubmitOptions(patterns, completed, failed, yes, sbatch_options)
     if dry_run:
-        _show_dry_run(run, options, as_json, needs)
+        _show_dry_run(run, output, options, as_json, needs)
     elif run.sweep:
         _submit_points(run, output, force, options, as_json, needs)
     else:
@@ -123,21 +123,32 @@ def _submit_points(
     click.echo(report.submission_text(done))
 
 
-def _show_dry_run(run: Run, options: SubmitOptions, as_json: bool, needs: Needs | None) -> None:
+def _show_dry_run(
+    run: Run, output: pathlib.Path, options: SubmitOptions, as_json: bool, needs: Needs | None
+) -> None:
     from clusterjobs.runs.submit.points import chosen_now
     from clusterjobs.runs.submit.report import chosen_data, chosen_table
 
-    if run.sweep:
-        show_problems(run.warnings)
+    show_problems(run.warnings)
     chosen = chosen_now(run, options) if run.sweep else None
     if needs and (chosen is None or chosen.names):
         needs.rows = needs.planned()
     if as_json:
-        print_json({**(chosen_data(run, chosen) if chosen else {}), **_needs_data(needs)})
+        own = (
+            chosen_data(run, chosen)
+            if chosen
+            else {"job_id": None, "script": str(output / "job.sh")}
+        )
+        print_json({**own, **_needs_data(needs)})
         return
     _show_needs(needs)
     if chosen:
         click.echo(chosen_table(chosen, options))
+    else:
+        files = ", ".join(run.outputs())
+        click.echo(
+            f"{run_summary(run)}\n\nit would be submitted, with these files in {output}: {files}"
+        )
 
 
 def _show_needs(needs: Needs | None) -> None:

@@ -182,14 +182,17 @@ def test_what_has_failed_or_changed_is_submitted_again(
     done = submit(clusterjobs, "final")
     assert [one["why"] for one in done["needs"]] == [
         "there already: completed",
-        "it was failed (failure)",
+        "it has failed (failure)",
     ]
     assert calls(slurm)[2:] == [("train", "", ""), ("final", "", "afterok:20100")]
     end(slurm, "20100")
     write("prepare", "env: {A: b}\n")  # train itself is the same: it is not run again
     write("final", "needs: [train.yaml, prepare.yaml]\n")
     done = submit(clusterjobs, "final")
-    assert [one["why"] for one in done["needs"]] == ["it was changed", "there already: completed"]
+    assert [one["why"] for one in done["needs"]] == [
+        "its spec has changed",
+        "there already: completed",
+    ]
     assert calls(slurm)[4:] == [("prepare", "", ""), ("final", "", "afterok:40100")]
 
 
@@ -282,7 +285,7 @@ def test_a_dry_run_submits_nothing(clusterjobs: Run, slurm: StandInSlurm) -> Non
     done = clusterjobs("submit", "final.yaml", "--dry-run")
     assert [line.split() for line in done.out.splitlines()[:2]] == [
         ["needs", "submitted", "job", "why"],
-        ["prepare.yaml", "would", "be", "it", "is", "missing"],
+        ["prepare.yaml", "would", "be", "it", "has", "not", "run", "yet"],
     ]
     assert slurm.calls() == []
 

@@ -459,7 +459,7 @@ def test_a_group_shares_the_folders(clusterjobs: Run, slurm: StandInSlurm) -> No
     assert all(one.stat().st_mode & stat.S_IWGRP for one in made)
 
 
-@pytest.mark.parametrize("option", ["--failed", "--all", "--dry-run", "--points=1"])
+@pytest.mark.parametrize("option", ["--failed", "--all", "--points=1"])
 def test_options_of_sweeps_need_one(clusterjobs: Run, slurm: StandInSlurm, option: str) -> None:
     spec = spec_of()
     del spec["sweep"]
@@ -467,6 +467,21 @@ def test_options_of_sweeps_need_one(clusterjobs: Run, slurm: StandInSlurm, optio
     done = clusterjobs("submit", "exp.yaml", option)
     assert done.code == 2
     assert "exp.yaml has no sweep" in done.err
+
+
+def test_a_dry_run_without_a_sweep_shows_the_job_and_writes_nothing(
+    clusterjobs: Run, slurm: StandInSlurm
+) -> None:
+    spec = spec_of()
+    del spec["sweep"]
+    write(spec)
+    said = clusterjobs("submit", "exp.yaml", "--dry-run")
+    assert said.code == 0
+    assert "it would be submitted, with these files in generated: " in said.out
+    assert "job.sh" in said.out
+    data = json.loads(clusterjobs("submit", "exp.yaml", "--dry-run", "--json").out)
+    assert data == {"job_id": None, "script": "generated/job.sh"}
+    assert not pathlib.Path("generated").exists()
 
 
 HOSTILE = [

@@ -60,6 +60,21 @@ class PointState(NamedTuple):
     attempt: Attempt | None = None
     in_queue: bool = False
 
+    @property
+    def why_submitted(self) -> str:
+        """Why a job with this state is submitted: `it has failed (failure)`."""
+        text = _WHY_SUBMITTED.get(self.state, f"it is {self.state}")
+        return f"{text} ({self.reason})" if self.reason not in ("", self.state) else text
+
+
+_WHY_SUBMITTED = {
+    FAILED: "it has failed",
+    CANCELLED: "it was cancelled",
+    LOST: "its job is lost",
+    MISSING: "it has not run yet",
+    CHANGED: "its spec has changed",
+}
+
 
 class _Task(NamedTuple):
     """The task that was submitted last for a point. `array_index`: "" for a single job.

@@ -114,8 +114,7 @@ class _Plain:
         if job.job_id is None:
             raise one_problem(f"{self.spec.file}: sbatch accepted the job but printed no job id")
         state = PointState(PENDING, "", str(job.job_id), in_queue=True)
-        why = before.state if not before.reason else f"{before.state} ({before.reason})"
-        return Done({"": state}, (str(job.job_id),), f"it was {why}")
+        return Done({"": state}, (str(job.job_id),), before.why_submitted)
 
 
 class _Sweep:

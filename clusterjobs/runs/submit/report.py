@@ -121,9 +121,8 @@ class NeedRow(NamedTuple):
 def row_to_submit(one: NeedingSpec, known: KnownJobs, names: tuple[str, ...]) -> NeedRow:
     """The row of a spec whose named points will be submitted."""
     states = [known.states[name] for name in names]
-    points = f"{len(names)} of {len(known.states)} points: " if one.is_sweep else "it is "
-    why = counts_in_words(states) if one.is_sweep else states[0].state
-    return NeedRow(one.file, (), True, f"{points}{why}")
+    points = f"{len(names)} of {len(known.states)} points: {counts_in_words(states)}"
+    return NeedRow(one.file, (), True, points if one.is_sweep else states[0].why_submitted)
 
 
 def row_of_others(one: NeedingSpec, known: KnownJobs) -> NeedRow:
