@@ -183,7 +183,9 @@ _GPU_BIND = rf"none|close.*|(single|per_task):\d+|map(_gpu)?:{_NUMBERS}|mask(_gp
 _GPU_BIND = rf"(verbose,)?({_GPU_BIND})"
 _TRES_BIND = _GPU_BIND.replace("close.*", "closest")
 _PARTS = r"(\*(-(\*|\d+))?|\d+(-0*[1-9]\d*)?)"
+_OF_SRUN = "allow-task-sharing"  # of gres-flags; sbatch refuses it
 _BINDING = [
+    _OF_SRUN,
     "disable-binding",
     "enforce-binding",
     "multiple-tasks-per-sharing",
@@ -299,8 +301,10 @@ def _fits(pattern: str, value: str) -> bool:
     return bool(re.fullmatch(pattern, value, re.ASCII | re.IGNORECASE))
 
 
-def wrong_option_value(name: str, value: str) -> Wrong | None:
-    """Why sbatch refuses the value of an option; None if it takes it, or if that is unknown."""
+def wrong_option_value(name: str, value: str, program: str = "sbatch") -> Wrong | None:
+    """Why sbatch or srun refuses an option's value; None if it takes it, or if that is unknown."""
+    if name == "gres-flags" and program == "sbatch" and _OF_SRUN in value.lower():
+        return Wrong(f"{_OF_SRUN} is only for srun", f"write srun: {{{name}: {_OF_SRUN}}}")
     if name == "time-min" and seconds_of(value) == 0:
         return Wrong("no job can have a least time limit of zero", "write a time, as 1:00:00")
     if name in _TIMES:

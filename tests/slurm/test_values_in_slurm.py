@@ -113,7 +113,12 @@ WRONG_OPTIONS = [
     *[("switches", "0"), ("switches", "few"), ("wait-all-nodes", "yes"), ("core-spec", "two")],
     *[("sockets-per-node", "0"), ("thread-spec", "all"), ("tmp", "100GiB"), ("mincpus", "0")],
     *[("distribution", one) for one in ("cycle", "block:foo", "plane", "block,pak")],
-    *[("gres-flags", "foo"), ("gres-flags", "enforce binding"), ("profile", "cpu")],
+    *[
+        ("gres-flags", "foo"),
+        ("gres-flags", "allow-task-sharing"),
+        ("gres-flags", "enforce binding"),
+        ("profile", "cpu"),
+    ],
     *[("propagate", "MEMLOK"), ("acctg-freq", "task:30")],
     *[("cpu-freq", "fast"), ("cpu-freq", "high:turbo")],
     *[("gpu-bind", one) for one in ("first", "single", "map_gpu:x", "mask_gpu:zz", "verbose")],

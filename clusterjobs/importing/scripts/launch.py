@@ -19,6 +19,8 @@ _PYTHON = re.compile(r"python[0-9.]*")
 _LAUNCHERS = ("torchrun", "deepspeed", "accelerate", "composer", "horovodrun", "torch.distributed")
 _MPI = ("mpirun", "mpiexec", "orterun", "mpirun.real", "prterun")
 _CONTAINERS = ("singularity", "apptainer", "docker", "podman", "shifter", "enroot")
+# A mount that no spec can say, of singularity: the container's program stays part of the command.
+_MOUNT_WITH_OPTIONS = re.compile(r"(?:^| )(?:-B|--bind)[ =]\S+:(?:image-src|id|upper)=")
 _IN_FRONT = ("numactl", "nsys", "ncu", "time", "nice", "taskset", "stdbuf", "timeout", "nohup")
 _NO_SCRIPT = (("-c",), ("-",), ())  # what follows python
 _INSTALLERS = (("pip",), ("venv",), ("virtualenv",), ("ensurepip",))  # what follows python -m
@@ -122,7 +124,7 @@ def _trains(launch: Launch) -> bool:
         return False
     if launch.words[1:2] == ("-m",) and launch.words[2:3] in _INSTALLERS:
         return False
-    if launch.has_srun or launch.launcher:
+    if launch.has_srun or launch.launcher or name in _CONTAINERS:
         return True
     return bool(_PYTHON.fullmatch(name)) or name.endswith((".py", ".sh"))
 
@@ -131,7 +133,7 @@ def peel(call: Call) -> Launch | None:
     """What a call starts; None if it is no program that starts others or Python."""
     peeled = _Peeled(call)
     peeled.all(list(call.words))
-    if not (peeled.has_srun or peeled.launcher or peeled.words):
+    if not (peeled.has_srun or peeled.launcher or peeled.words or peeled.runtime):
         return None
     return Launch(
         call,
@@ -184,7 +186,7 @@ class _Peeled:
                 words = self._mpirun(words[1:])
             elif name == "env":
                 words = self._env(words[1:])
-            elif name in _CONTAINERS:
+            elif name in _CONTAINERS and not _MOUNT_WITH_OPTIONS.search(" ".join(words)):
                 words = self._container(name, words[1:])
             elif name in _IN_FRONT:
                 words = self._in_front(words)
@@ -282,6 +284,8 @@ class _Peeled:
                 self.image = value
         if not self.image and words:
             self.image = words.pop(0)
+        if self.image.endswith((".sif", ".img")) and "/" not in self.image:
+            self.image = f"./{self.image}"  # a file, and not a name in a registry
         return words
 
     def _in_front(self, words: list[str]) -> list[str]:

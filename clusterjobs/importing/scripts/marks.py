@@ -11,6 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from clusterjobs.spec.reserved_names import COMPUTED
+
 UNKNOWN = "UNKNOWN"  # starts the names of variables that nothing sets
 _FIRST, _SECOND = range(2)
 _OF_THE_JOB = {
@@ -25,13 +27,14 @@ class Mark(NamedTuple):
 
     `unknown`: what the value is, for people, if no reference stands for it; `line`: where it is
     computed, 0 if that is not known. `is_extended`: the script adds to the value, which may be
-    unset.
+    unset. `command`: prints it when the job runs, as one of the spec's `values`.
     """
 
     name: str
     unknown: str = ""
     line: int = 0
     is_extended: bool = False
+    command: tuple[str, ...] = ()
 
     @property
     def variable(self) -> str:
@@ -43,6 +46,8 @@ class Mark(NamedTuple):
     def reference(self) -> str:
         if self.is_extended:
             return f"${{{self.name}:-}}"
+        if self.command:
+            return f"{{{{ values.{self.name.removeprefix(COMPUTED)} }}}}"
         return _OF_THE_JOB.get(self.name, f"{{{{ env.{self.variable} }}}}")
 
 
@@ -80,6 +85,10 @@ class Marks:
     def values(self) -> Mapping[str, str]:
         """The value of each variable."""
         return {mark.variable: text for mark, text in self._values.items()}
+
+    def computed(self) -> list[Mark]:
+        """The marks of what a command prints when the job runs."""
+        return [mark for mark in self._values if mark.command]
 
     @property
     def _slashes(self) -> str:

@@ -22,6 +22,7 @@ from clusterjobs.errors import one_problem
 from clusterjobs.extras import how_to_install
 from clusterjobs.importing.scripts.directives import read_array, size_of
 from clusterjobs.importing.scripts.marks import Mark, Marks
+from clusterjobs.spec.reserved_names import COMPUTED
 
 
 def names_in(text: str) -> frozenset[str]:
@@ -337,6 +338,9 @@ class Recording:
             return f"{self._marks.path(folder)}/{arguments[-1]}\n"
         if name in ("module", "ml", "conda", "mamba", "micromamba", "sbatch", "wandb"):
             return ""
+        if name == "mktemp" and line and not self._marks.found_in(" ".join(arguments)):
+            made = Mark(f"{COMPUTED}{name}_{line}", command=(name, *arguments))
+            return f"{self._marks.path(made)}\n"
         return f"{self._marks.text(unknown)}\n"
 
     def _filter(self, context: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 import shlex
@@ -44,6 +45,7 @@ from clusterjobs.importing.yaml_lines import scalar
 from clusterjobs.sections.job.checks import TO_THE_SCRIPT
 from clusterjobs.slurm.options import is_slurm_time
 from clusterjobs.spec.keys.environment import LIMITS, command_and_names
+from clusterjobs.spec.reserved_names import COMPUTED
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
 _KEYS_OF_DIRECTIVES = names_in(
@@ -340,6 +342,18 @@ class _Import:
         )
 
     def _result(self, words: tuple[str, ...], variables: Mapping[str, str]) -> Imported:
+        text = "\n".join(one.value for one in self._entries)
+        computed = {}
+        for mark in self._marks.computed():
+            name = mark.name.removeprefix(COMPUTED)
+            if mark.reference in text:
+                computed[name] = (
+                    f"{name}: {{command: [{', '.join(map(json.dumps, mark.command))}]}}"
+                )
+            if f"${{{mark.name}}}" in text:
+                self._missing.append(Line(0, f"${name}", "a value of the job, in code of bash"))
+        if computed:
+            self._add("values", f"{{{', '.join(computed.values())}}}")
         return Imported(
             tuple(self._entries),
             words,

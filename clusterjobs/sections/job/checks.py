@@ -253,7 +253,7 @@ def _check_value(
     elif isinstance(value, str) and "$" not in value:
         from clusterjobs.slurm.values import wrong_option_value  # most specs have no such value
 
-        if wrong := wrong_option_value(name, value):
+        if wrong := wrong_option_value(name, value, program):
             context.problem((program, name), wrong.what, wrong.hint, warning=not wrong.is_sure)
 
 

@@ -103,6 +103,25 @@ SCRIPTS = {
         ["runtime: pyxis", 'image: "nvcr.io#nvidia/pytorch:24.01-py3"', 'mounts: ["/fsx:/fsx"]'],
         1,
     ),
+    "a program of a container on one node, as code": (
+        "singularity run a.sif bash -c 'python train.py --a 1'",
+        ["container:\n    runtime: singularity", "command: [python, train.py"],
+        3,
+    ),
+    "a container with mounts that no spec has": (
+        "srun singularity exec -B a.sqsh:/data:image-src=/ b.sif python train.py",
+        ['command: [singularity, exec, "-B", "a.sqsh:/data:image-src=/", b.sif, python, train.py]'],
+        7,
+    ),
+    "what mktemp prints": (
+        'D=$(mktemp -d)\nE=$(mktemp)\nexport CACHE=$D/cache\nsrun python train.py --log "$E"',
+        [
+            'CACHE: "{{ values.mktemp_9 }}/cache"',
+            'log: "{{ values.mktemp_10 }}"',
+            'values: {mktemp_9: {command: ["mktemp", "-d"]}, mktemp_10: {command: ["mktemp"]}}',
+        ],
+        3,
+    ),
     "a container of apptainer": (
         "srun apptainer exec --nv -B /fsx:/fsx /fsx/a.sif torchrun --nproc_per_node 8 train.py",
         ["runtime: apptainer", "image: /fsx/a.sif"],
