@@ -148,3 +148,41 @@ def test_what_waits_for_its_speed_belongs_to_the_attempt_before() -> None:
     kinds = [type(record).__name__ for record in read(f"{printed(one)[:2000]}\n{start}").records]
     assert kinds[-1] == "Event"
     assert "Window" in kinds
+
+
+@pytest.mark.parametrize("program", ["trainer", "lightning"])
+def test_the_time_of_a_validation_is_no_time_of_steps(program: str) -> None:
+    """At 20 steps a second, 3 s of validation after every 100 steps."""
+    text = ""
+    for step in range(1, 1001):
+        seconds = int(step / 20 + (step - 1) // 100 * 3)
+        clock = f"[{seconds // 60:02}:{seconds % 60:02}<09:59, 1it/s"
+        if program == "trainer":
+            text += f"\r{step // 10}%|##  | {step}/1000 {clock}]"
+            if step % 10 == 0:
+                text += f"\r    \r{{'loss': '2.5', 'epoch': '{step / 1000:g}'}}\n"
+                text += f"\r{step // 10}%|##  | {step}/1000 {clock}]"
+            if step % 100 == 0:
+                text += f"{{'eval_loss': '2.5', 'epoch': '{step / 1000:g}'}}\n"
+        else:
+            text += f"\rEpoch 0: {step // 10}%|##  | {step}/1000 {clock}, v_num=0, train_loss=2.5]"
+            if step % 100 == 0:
+                text += "\rValidation: 50%|##  | 1/2 [00:01<00:01, 1it/s]"
+    speed = make_run(read(f"{text}\n"), Job()).rates.get("seconds")
+    assert speed is None or speed.p90 == pytest.approx(0.05, rel=0.05)
+
+
+def test_batches_behind_the_total_of_lightnings_bar_count() -> None:
+    """With accumulation and max_steps, its total is that of steps, and it counts batches."""
+    text = ""
+    for epoch, total in enumerate((60, 40, 20)):
+        for done in range(1, 81):
+            is_inside = done <= total
+            bar = f"{done}%|##  | {done}/{total}" if is_inside else f"|     | {done}/?"
+            clock = f"[{done // 60:02}:{done % 60:02}<00:00, 1.00it/s, train_loss=2.5]"
+            text += f"\rEpoch {epoch}: {bar} {clock}"
+    log = read(f"{text}\n")
+    steps = [one.step for one in log.records if isinstance(one, Window)]
+    assert steps == [*range(1, 241)]
+    speed = make_run(log, Job()).rates["seconds"]
+    assert speed.median == pytest.approx(1, rel=0.05)

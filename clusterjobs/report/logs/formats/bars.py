@@ -24,6 +24,7 @@ _DRAWN = 1.5  # times a usual step: so late the next state is drawn at most
 _MOST_WAITING = 5000  # windows
 _BAR = re.compile(
     r"(?:%\|[^|\[\]]{0,500}\| *(?P<done>\d{1,15})/(?P<total>\d{1,15})"
+    r"|\|[^|\[\]]{0,500}\| *(?P<open>\d{1,15})/\?"  # Lightning's, behind its total, too
     r"|\b(?P<only>\d{1,15})[a-z]{1,9})"
     r" \[(?P<elapsed>(?:\d{1,4}:)?\d{1,2}:\d\d)(?:<[^][,]{0,20})?, +[^][,]{0,40}"
     r"(?P<rest>[^][]{0,2000})\]"
@@ -50,13 +51,13 @@ def bars_of(line: str) -> Iterator[Bar]:
     """The states of bars in a line."""
     before = 0
     for found in _BAR.finditer(line) if "/s" in line or "s/" in line else ():
-        done, total, only, elapsed, rest = found.groups()
+        done, total, no_total, only, elapsed, rest = found.groups()
         seconds = 0
         for part in elapsed.split(":"):
             seconds = 60 * seconds + int(part)
         title = line[before : found.start()][-200:]
         before = found.end()
-        yield Bar(int(done or only), int(total or 0), seconds, title, rest)
+        yield Bar(int(done or no_total or only), int(total or 0), seconds, title, rest)
 
 
 class Clock:
@@ -142,6 +143,7 @@ class _Series:
         self.before = 0  # steps of the epochs before
         self.state: Bar | None = None
         self.window: Window | None = None  # of the last state, which may be drawn again
+        self.has_waited = False  # for a validation since then
 
     def leave_state(self) -> Iterator[Window]:
         """The next state is drawn: what is certain of the windows so far."""
@@ -167,9 +169,13 @@ class Bars:
 
     def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:
         for bar in bars_of(line):
+            if _OTHER.search(bar.title):
+                if rank in self._series:
+                    self._series[rank].has_waited = True
+                continue
             values = _values(f"{bar.title} {bar.rest}")
             is_training = "loss" in values or _TRAINING.search(bar.title)
-            if not is_training or not bar.done or _OTHER.search(bar.title):
+            if not is_training or not bar.done:
                 continue
             series = self._series.setdefault(rank, _Series())
             yield from self._take(series, bar, values, rank)
@@ -200,11 +206,15 @@ class Bars:
             series.before = (epoch or 0) * bar.total
         elif bar.done != last.done or epoch != series.epoch:
             yield from series.leave_state()
+            if series.has_waited:
+                yield from _timed(series.waiting.begin())
+                series.has_waited = False
             if bar.done < last.done or epoch != series.epoch:
                 yield from _timed(series.waiting.begin())
                 follows = epoch is None or series.epoch is None or epoch == series.epoch + 1
-                if follows and last.total and last.done == last.total:
-                    series.before += last.total  # the next one may be shorter
+                is_whole = last.done == last.total or (epoch is not None and not last.total)
+                if follows and is_whole:
+                    series.before += last.done  # the next one may be shorter
                 else:
                     series.before = (epoch or 0) * bar.total
         if series.state is None:

@@ -103,6 +103,8 @@ class HuggingFace:
             progress.is_old = "'epoch': '" not in line
             yield from self._print(progress, _Line(numbers, rank))
         if "eval_loss" in numbers:
+            # The next state of the bar has waited for the evaluation.
+            yield from _placed(progress, progress.waiting.begin())
             yield Event("validation", progress.step or None, numbers["eval_loss"])
         if "train_runtime" in numbers:
             settings = {name: str(value) for name, value in numbers.items()}
