@@ -1,4 +1,8 @@
-"""Reads the texts for an import: files that a person names, or Slurm's answers on this node."""
+"""Reads the texts for an import: files that a person names, or Slurm's answers on this node.
+
+Slurm's JSON is not read, because files have the texts, and it would be a second reader: `scontrol`
+22.05 has no `--json`, 24.11 prints `show config` as text, and sinfo's has another form in each.
+"""
 
 from __future__ import annotations
 
