@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from clusterjobs.errors import nearest
-from clusterjobs.slurm.options import is_slurm_time, seconds_of
+from clusterjobs.slurm.options import seconds_of
 
 CONF_FILE = pathlib.Path(__file__).with_name("slurm_conf.json")
 
@@ -41,12 +41,18 @@ def _in_lower_case(level: str) -> Mapping[str, str]:
     return {name.lower(): name for name in conf_parameters(level)}
 
 
+# Parameters whose value is that of an option of sbatch.
+_AS_OPTION = {"propagateresourcelimits": "propagate", "propagateresourcelimitsexcept": "propagate"}
+
+
 def has_parameter(level: str, name: str) -> bool:
     return name.lower() in _in_lower_case(level)
 
 
 def wrong_conf_value(level: str, name: str, value: str) -> Wrong | None:
     """Why slurmctld refuses the value; None if it takes it, or if that is unknown."""
+    if option := _AS_OPTION.get(name.lower()):
+        return wrong_option_value(option, value)
     known = conf_parameters(level)[_in_lower_case(level)[name.lower()]]
     return _CHECKS[known["type"]](value.strip(), known)
 
@@ -56,12 +62,14 @@ def _number(value: str, known: Mapping[str, Any]) -> Wrong | None:
     if value.upper() in words:
         return None
     also = f", or {' or '.join(words)}" if words else ""
-    # Slurm reads numbers as strtoul does, and takes k for 1024 where they have 32 bits or more.
-    found = re.fullmatch(r"([+-]?(?:[0-9]+|0x[0-9a-fA-F]+))([kK]?)", value, re.ASCII)
+    # Slurm reads numbers as strtoul does, octal ones after a 0, and takes k for 1024 where they
+    # have 32 bits or more.
+    found = re.fullmatch(r"([+-]?(?:0[0-7]*|[1-9][0-9]*|0[xX][0-9a-fA-F]+))([kK]?)", value)
     if not found or (found[2] and most == _MOST_OF_16_BITS):
         unit = "units are not taken: " if re.match(r"[0-9]+", value) else ""
         return Wrong(f"{value!r} is not a number", f"{unit}write digits alone{also}")
-    number = int(found[1], 0 if "x" in found[1] else 10) * (1024 if found[2] else 1)
+    base = 0 if "x" in found[1].lower() else 8 if found[1].lstrip("+-").startswith("0") else 10
+    number = int(found[1], base) * (1024 if found[2] else 1)
     if number < least or (most and number > most):
         upper = f" to {most}" if most else ""
         return Wrong(f"{value} is out of range", f"write a number from {least}{upper}{also}")
@@ -73,7 +81,7 @@ _MOST_OF_16_BITS = 65535
 
 def _time(value: str, known: Mapping[str, Any]) -> Wrong | None:
     # Source: time_str2mins of Slurm: -1 is UNLIMITED.
-    if value.upper() in known["words"] or value == "-1" or is_slurm_time(value):
+    if value.upper() in known["words"] or value == "-1" or seconds_of(value) is not None:
         return None
     also = f", or {known['words'][0]}" if known["words"] else ""
     return Wrong(f"{value!r} is not a time", f"write 90 (minutes), 36:00:00 or 1-12:00:00{also}")
