@@ -158,6 +158,9 @@ def description_text(seen: Seen, wanted: Sequence[str], how: str, name: str = ""
         lines.comment(note)
     if not used:
         hint = "clusters import needs scontrol --oneliner show node, or slurm.conf"
+        named = next(((key, one.nodes[0]) for key, one in partitions.items() if one.nodes), None)
+        if named:
+            hint = f"{named[0]} has {named[1]}, but no line NodeName={named[1]} is given: {hint}"
         raise one_problem("no partition has a node that is described", hint=hint)
     return lines.text()
 
