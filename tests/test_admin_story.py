@@ -186,11 +186,30 @@ def test_a_rule_that_starts_later_is_explained_and_reported_to_ci(admin: Admin) 
         spec = pathlib.Path(f"users/user{user}/exp1.yaml")
         spec.write_text(spec.read_text().replace("time_limit: 60", "time_limit: 600"))
     (SITE / "policy.yaml").write_text("rules:\n- {name: short, message: m, limits: {time: 120}}\n")
-    line = f"impact users --site {RELEASED} --jobs 2 --json --junit impact.xml"
+    line = f"impact users --site {RELEASED} --jobs 2 --json --junit impact.xml --sarif impact.sarif"
     (group,) = json.loads(admin.runs(line, code=1))["groups"]
     (paths,) = group["owners"].values()
     assert len(paths) == len(group["specs"]) == group["count"] == 10
     assert 'failures="10"' in pathlib.Path("impact.xml").read_text()
+    (run,) = json.loads(pathlib.Path("impact.sarif").read_text())["runs"]
+    places = [one["locations"][0]["physicalLocation"] for one in run["results"]]
+    assert {one["artifactLocation"]["uri"] for one in places} == {
+        f"users/user{user}/exp1.yaml" for user in range(10)
+    }
+
+
+def test_a_group_is_exempt_for_some_weeks(admin: Admin) -> None:
+    rule = (
+        "rules:\n- {name: small, message: m, limits: {nodes: 2}, "
+        "unless: [{groups: [ops]}, {groups: [nlp], until: DAY}]}\n"
+    )
+    line = "plan users/user0/exp1.yaml --set nodes=4 --group"
+    for day, code in (("2999-01-31", 0), ("2020-01-31", 1)):
+        (SITE / "policy.yaml").write_text(rule.replace("DAY", day))
+        admin.runs(f"{line} ops")
+        admin.runs(f"{line} nlp", code=code)
+        admin.runs(f"{line} bio", code=1)
+        assert f"until {day}" in admin.runs("policy list")
 
 
 def test_a_site_names_the_release_of_its_clusters(admin: Admin) -> None:
@@ -278,6 +297,16 @@ Scheduling:
 """
 
 
+def test_an_old_config_is_upgraded_to_the_release_of_its_cluster(admin: Admin) -> None:
+    text = FOUND.replace("SUBNET", "subnet-0123456789abcdef0").replace("TYPE", "c5.xlarge")
+    pathlib.Path("found.yaml").write_text(text.replace("alinux2023", "alinux2"))
+    assert "nothing to change" in admin.runs("clusters upgrade found.yaml --to 3.15.0")
+    shown = admin.runs("clusters upgrade found.yaml --write")
+    assert "a cluster that exists keeps its operating system" in shown
+    assert "Image: {Os: alinux2023}" in pathlib.Path("found.yaml").read_text()
+    assert "banana" in admin.runs("clusters upgrade found.yaml --to banana", code=1)
+
+
 @pytest.mark.parametrize(
     ("subnet", "kind", "code", "said"),
     [
@@ -307,6 +336,7 @@ def test_a_cluster_that_is_described_by_its_slurm_conf(admin: Admin) -> None:
         "ClusterName=condo\nNodeName=g[1-4] CPUs=32 RealMemory=512000\n"
         "PartitionName=a Nodes=g[1-4] Default=YES AllowAccounts=chem MaxTime=1-0\n"
         "PartitionName=b Nodes=g[1-4] Default=YES AllowQos=long DefaultTime=60\n"
+        "PartitionName=c Nodes=g[1-4] DenyAccounts=bio\n"
     )
     described = admin.runs("clusters import --from-files slurm.conf")
     (SITE / "clusters").mkdir(exist_ok=True)
@@ -316,3 +346,4 @@ def test_a_cluster_that_is_described_by_its_slurm_conf(admin: Admin) -> None:
     assert "the default partition of condo" in shown  # b, the last one, which takes all accounts
     assert "description of partition" not in shown
     assert "bio is not in the description of partition a" in admin.runs(f"{line} --set queue=a")
+    assert "partition c of condo refuses bio" in admin.runs(f"{line} --set queue=c", code=1)

@@ -92,8 +92,10 @@ def sarif_report(cases: Iterable[Case]) -> str:
 
 def _result(case: Case, problem: Problem) -> dict[str, Any]:
     where = problem.where
-    file = pathlib.PurePath(where.file if where else case.file).as_posix()
-    place: dict[str, Any] = {"artifactLocation": {"uri": urllib.parse.quote(file)}}
+    file, here = pathlib.Path(where.file if where else case.file), pathlib.Path.cwd()
+    if file.is_relative_to(here):  # a forge shows results beside the files of its repository alone
+        file = file.relative_to(here)
+    place: dict[str, Any] = {"artifactLocation": {"uri": urllib.parse.quote(file.as_posix())}}
     if where:
         place["region"] = {"startLine": max(1, where.line), "startColumn": max(1, where.column)}
     text = f"{problem.path}: {problem.what}" if problem.path else problem.what
