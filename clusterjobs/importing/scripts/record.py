@@ -51,7 +51,7 @@ _FILTERS = names_in("awk cat cut egrep fgrep grep head rev sed sort tac tail tr 
 _CALCULATE = ("expr", "seq")
 # Lines of which the script has one for each node or GPU; of the others the number is not known.
 _LISTED = re.compile(r"^$|the address of node|nvidia-smi")
-_KNOWN = ("HOME", "SCRATCH", "WORK", "TMPDIR")
+_KNOWN = ("HOME", "SCRATCH", "WORK", "TMPDIR", "SLURM_TMPDIR")  # the last: of a prolog
 # Variables of bash that are another value in each run.
 _CHANGE_NAMES = (
     "RANDOM SRANDOM SECONDS UID EUID PPID BASHPID EPOCHSECONDS EPOCHREALTIME HOSTNAME"
