@@ -22,6 +22,8 @@ _CONTAINERS = ("singularity", "apptainer", "docker", "podman", "shifter", "enroo
 # A mount that no spec can say, of singularity: the container's program stays part of the command.
 _MOUNT_WITH_OPTIONS = re.compile(r"(?:^| )(?:-B|--bind)[ =]\S+:(?:image-src|id|upper)=")
 _IN_FRONT = ("numactl", "nsys", "ncu", "time", "nice", "taskset", "stdbuf", "timeout", "nohup")
+# They start Python with the script that follows.
+_RUNNERS = (*((one, "run") for one in ("uv", "poetry", "pipenv", "pixi", "conda")), ("kernprof",))
 _NO_SCRIPT = (("-c",), ("-",), ())  # what follows python
 _INSTALLERS = (("pip",), ("venv",), ("virtualenv",), ("ensurepip",))  # what follows python -m
 # They never train.
@@ -125,6 +127,8 @@ def _trains(launch: Launch) -> bool:
     if launch.words[1:2] == ("-m",) and launch.words[2:3] in _INSTALLERS:
         return False
     if launch.has_srun or launch.launcher or name in _CONTAINERS:
+        return True
+    if any((name, *launch.words[1:])[: len(one)] == one for one in _RUNNERS):
         return True
     return bool(_PYTHON.fullmatch(name)) or name.endswith((".py", ".sh"))
 

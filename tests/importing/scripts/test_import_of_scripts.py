@@ -108,6 +108,11 @@ SCRIPTS = {
         ["container:\n    runtime: singularity", "command: [python, train.py"],
         3,
     ),
+    "a runner of a project, without srun": (
+        "uv run python main.py --a 1",
+        ["command: [uv, run, python, main.py"],
+        6,
+    ),
     "a container with mounts that no spec has": (
         "srun singularity exec -B a.sqsh:/data:image-src=/ b.sif python train.py",
         ['command: [singularity, exec, "-B", "a.sqsh:/data:image-src=/", b.sif, python, train.py]'],
