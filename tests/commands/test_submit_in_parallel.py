@@ -79,17 +79,21 @@ def test_a_submission_without_an_id_is_not_a_bug_of_ours(clusterjobs, sbatch, ou
     assert "no job id" in said.out
 
 
-def test_several_lines_of_sbatch_are_one_problem(clusterjobs, sbatch) -> None:
+def test_several_lines_of_sbatch_are_one_problem(clusterjobs, sbatch, monkeypatch) -> None:
     sbatch(
         "echo 'sbatch: error: invalid partition specified: x' >&2\n"
         "echo 'sbatch: error: Batch job submission failed: Invalid partition name' >&2; exit 1"
     )
     said = clusterjobs("submit", "exp.yaml")
     assert said.code == 1
-    assert said.err.splitlines()[-1] == (
+    assert said.err.splitlines()[-2:] == [
         "sbatch refused the job: invalid partition specified: x; "
-        "Batch job submission failed: Invalid partition name"
-    )
+        "Batch job submission failed: Invalid partition name",
+        "   hint: this Slurm has no such queue: sinfo lists them; is it the cluster that the spec "
+        "names?",
+    ]
+    monkeypatch.setenv("CLUSTERJOBS_LAB", "mine")
+    assert "hint: this shell uses the lab 'mine'" in clusterjobs("submit", "exp.yaml").err
     sbatch("exit 9")
     assert "sbatch refused the job: exit code 9\n" in clusterjobs("submit", "exp.yaml").err
 

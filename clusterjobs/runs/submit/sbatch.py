@@ -92,20 +92,39 @@ def submit(
         ) from None
     said = done.stderr.decode(errors="replace")
     if done.returncode:
-        raise _refusal(said, done.returncode)
+        raise _refusal(said, done.returncode, environment.get("CLUSTERJOBS_LAB", ""))
     lines = done.stdout.decode(errors="replace").strip().splitlines()
     job_id, _, cluster = (lines[-1] if lines else "").partition(";")
     notes = tuple(said.strip().splitlines())
     return Submitted(int(job_id) if job_id.isdigit() else None, cluster or None, notes)
 
 
-def _refusal(said: str, exit_code: int) -> InputError:
-    """One problem with all that sbatch said: several lines are still one refused job."""
+def _refusal(said: str, exit_code: int, lab: str) -> InputError:
+    """One problem with all that sbatch said: several lines are still one refused job.
+
+    `lab`: the lab that this shell uses, "" for none.
+    """
     lines = [line.removeprefix("sbatch: ").removeprefix("error: ") for line in said.splitlines()]
     text = "; ".join(line.strip() for line in lines if line.strip())
-    return one_problem(f"{_REFUSED}: {text or f'exit code {exit_code}'}")
+    hint = next((hint for word, hint in _HINTS.items() if word in text.lower()), "")
+    if lab and hint:
+        hint = (
+            f"this shell uses the lab {lab!r}, which may not be the spec's cluster: start a lab of "
+            "it with clusterjobs lab up CLUSTER, or submit in a shell without clusterjobs lab env"
+        )
+    return one_problem(f"{_REFUSED}: {text or f'exit code {exit_code}'}", hint=hint)
 
 
+# Words of sbatch -> what to look at.
+_HINTS = {
+    "partition specified": "this Slurm has no such queue: sinfo lists them; is it the cluster that "
+    "the spec names?",
+    "node configuration is not available": "no nodes of this Slurm fit: see sinfo --Node --long; "
+    "is it the cluster that the spec names?",
+    "invalid account": "see them with sacctmgr show assoc user=$USER, and write sbatch: "
+    "{account: NAME}",
+    "invalid qos": "see them with sacctmgr show assoc user=$USER, and write sbatch: {qos: NAME}",
+}
 _REFUSED = "sbatch refused the job"
 
 
