@@ -41,7 +41,8 @@ def start_node(lab: Lab, node: str, timeout: float = 120) -> None:
         raise one_problem(f"node {node} is not broken: nothing to repair")
     how, before = broken.read_text(), _shown(lab, node, "SlurmdStartTime")
     # Slurm gives the start of a slurmd to the second: the next start must be in a later second.
-    _until(lab, node, timeout, lambda: _now(lab) > before)
+    # `date` prints it in the format of scontrol.
+    _until(lab, node, timeout, lambda: lab.run(["date", "+%FT%T"]).stdout.strip() > before)
     _request(lab.folder, _REQUESTS[how][1], node)
     broken.unlink()
     if how in ("power", "slurmd"):  # otherwise it is the same slurmd as before
@@ -69,10 +70,6 @@ def _until(lab: Lab, node: str, timeout: float, condition: Callable[[], bool]) -
         until(condition, timeout, lambda: f"node {node} does not respond: {last_lines(log)}")
     except TimeoutError as error:
         raise one_problem(str(error), hint=f"its log is {log}") from None
-
-
-def _now(lab: Lab) -> str:
-    return lab.run(["date", "+%FT%T"]).stdout.strip()  # in scontrol's format, to compare them
 
 
 def _shown(lab: Lab, node: str, time: str) -> str:

@@ -118,11 +118,6 @@ def _price(cluster: Cluster, queue: Queue, resource: ComputeResource) -> Price |
     return find_price(resource.instance_types[0], cluster.region or "", queue.capacity_type)
 
 
-def head_node_price(instance_type: str, region: str | None) -> Price | None:
-    """Head nodes are bought on demand."""
-    return find_price(instance_type, region or "", "ONDEMAND")
-
-
 def storage_rows(data: dict[str, Any]) -> list[StorageRow]:
     """One row per entry of SharedStorage whose folder is known."""
     return [
@@ -171,7 +166,14 @@ def _list_rows(config: AnyCluster, nodes: Sequence[NodesRow]) -> list[list[str]]
 def _list_row(row: NodesRow, mounts: str) -> list[str]:
     nodes = f"{_nodes(row)} x {', '.join(row.instance_types) or '?'}"
     price = "-" if row.usd_per_hour is None else f"{row.usd_per_hour:,.2f}"
-    return [row.queue, nodes, _gpus(row), _efa(row), mounts, price]
+    return [
+        row.queue,
+        nodes,
+        _gpus(row),
+        f"{row.efa_interfaces} x efa" if row.efa_interfaces else _number(row.efa_interfaces),
+        mounts,
+        price,
+    ]
 
 
 def _nodes(row: NodesRow) -> str:
@@ -181,10 +183,6 @@ def _nodes(row: NodesRow) -> str:
 
 def _gpus(row: NodesRow) -> str:
     return f"{row.gpus} x {row.gpu}" if row.gpus else row.accelerator or _number(row.gpus)
-
-
-def _efa(row: NodesRow) -> str:
-    return f"{row.efa_interfaces} x efa" if row.efa_interfaces else _number(row.efa_interfaces)
 
 
 def _number(value: float | None) -> str:
@@ -223,7 +221,7 @@ def show_text(config: AnyCluster) -> str:
         return described_tables.show_text(config)
     cluster, rows = config.cluster, node_rows(config.cluster)
     head = text(at(config.data, "HeadNode", "InstanceType")) or "?"
-    price = head_node_price(head, cluster.region)
+    price = find_price(head, cluster.region or "", "ONDEMAND")
     facts = [
         ["config", cluster.file],
         ["region", cluster.region or "unknown"],

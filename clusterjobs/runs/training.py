@@ -132,7 +132,7 @@ def model_and_layout(
     if spec.model and spec.model.kind == "diffusion":
         return NO_DIFFUSION
     in_file = _in_file(loaded.spec, texts)
-    if in_file and not _writes_sequence(loaded.spec.model) and _decides_sequence(found):
+    if in_file and not _writes_sequence(loaded.spec.model) and found.is_own_script:
         # The file has the longest sequence that the model takes; few trainings are that long.
         sequence = found.model.get("sequence")
         if sequence is None:
@@ -157,11 +157,6 @@ def model_and_layout(
 
 def _writes_sequence(model: Model | None) -> bool:
     return bool(model and model.sequence)
-
-
-def _decides_sequence(found: Foreseen) -> bool:
-    """Whether the program decides it, and does not get `model.sequence` as an argument."""
-    return found.is_own_script
 
 
 def foreseen_of(loaded: LoadedSpec, texts: Mapping[str, str]) -> tuple[Experiment, Foreseen]:
@@ -253,7 +248,7 @@ def _layout(plan: Plan, spec: Experiment, found: Foreseen, framework: Framework)
         return UNKNOWN_BATCH
     fields: dict[str, Any] = {
         "sequence_parallel": sizes.sequence and sizes.tensor > 1,
-        "precision": _precision(spec),
+        "precision": spec.precision or "bf16",  # fp32 alone is rare on these GPUs
         **found.layout,
         **_of_model(spec.model),
     }
@@ -306,11 +301,6 @@ def _assumed(spec: Experiment, found: Foreseen) -> tuple[str, ...]:
         ("in bf16", spec.precision),
     )
     return tuple(text for text, is_known in parts if not is_known)
-
-
-def _precision(spec: Experiment) -> str:
-    """Mixed precision in bf16, if a script decides it itself: fp32 alone is rare on these GPUs."""
-    return spec.precision or "bf16"
 
 
 HINTS = {

@@ -83,7 +83,9 @@ def quote(text: Value, unset: str = "") -> ShellText:
 
     `unset` follows a variable's name: "-" makes an unset one empty, "" makes it an error (set -u).
     """
-    return ShellText(_joined(text.parts, unset) if isinstance(text, Text) else _literal(text))
+    return ShellText(
+        f'"{_inner(text.parts, unset, _in_double)}"' if isinstance(text, Text) else _literal(text)
+    )
 
 
 @functools.lru_cache(maxsize=4096)  # nearly all scripts quote the same texts
@@ -126,11 +128,6 @@ def _ansi_character(character: str) -> str:
     if _UNSEEN.match(character):
         return "".join(f"\\{byte:03o}" for byte in character.encode())
     return character
-
-
-def _joined(parts: tuple[str | Reference, ...], unset: str) -> str:
-    """Parts inside double quotes; control characters are put into $'...' between them."""
-    return f'"{_inner(parts, unset, _in_double)}"'
 
 
 def _inner(parts: tuple[str | Reference, ...], unset: str, literal: Callable[[str], str]) -> str:

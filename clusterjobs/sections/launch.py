@@ -344,7 +344,7 @@ def _command(launch: Launch) -> list[ShellText]:
     ]
     words = [_arguments_text(one) for one in argument_groups(launch.words)]
     own = [ShellText('"$@" # the arguments of this script')] if launch.takes_arguments else []
-    return [*forced, *_prefix(launch), *words, *own]
+    return [*forced, *([command_text(launch.prefix)] if launch.prefix else []), *words, *own]
 
 
 def _arguments_text(group: list[Value]) -> ShellText:
@@ -359,10 +359,6 @@ def _arguments_text(group: list[Value]) -> ShellText:
 def _argument_text(word: Value) -> ShellText:
     text = shell.quote(word)
     return ShellText(f"${{{LATEST}:+{text}}}") if LATEST in variable_names(word) else text
-
-
-def _prefix(launch: Launch) -> list[ShellText]:
-    return [command_text(launch.prefix)] if launch.prefix else []
 
 
 def argument_groups(words: tuple[Value, ...]) -> list[list[Value]]:

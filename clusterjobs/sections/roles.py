@@ -89,22 +89,23 @@ def render(rendering: Rendering) -> list[dict[str, Any]]:
     """What the blocks `role_nodes` and `roles` print."""
     plan = rendering.plan
     reads_nccl = plan.preflight is not None and plan.preflight.reads_nccl
-    return [_role(one, reads_nccl) for one in plan.roles]
-
-
-def _role(role: Role, hides_nccl_log: bool) -> dict[str, Any]:
-    return {
-        "name": ShellText(role.name),
-        "title": heading(f"{role.name}: on {counted(role.nodes, 'node')}, until the training ends"),
-        "first": role.first,
-        "nodes": role.nodes,
-        "nodes_variable": ShellText(nodes_variable(role.name)),
-        "addr_variable": ShellText(addr_variable(role.name)),
-        "port_variable": ShellText(port_variable(role.name)),
-        "has_port": role.port is not None,
-        "port": role.port or 0,
-        "ready_seconds": role.ready_seconds,
-        "options": option_lines(role.options),
-        "command": command_text(role.words),
-        "hides_nccl_log": hides_nccl_log,
-    }
+    return [
+        {
+            "name": ShellText(one.name),
+            "title": heading(
+                f"{one.name}: on {counted(one.nodes, 'node')}, until the training ends"
+            ),
+            "first": one.first,
+            "nodes": one.nodes,
+            "nodes_variable": ShellText(nodes_variable(one.name)),
+            "addr_variable": ShellText(addr_variable(one.name)),
+            "port_variable": ShellText(port_variable(one.name)),
+            "has_port": one.port is not None,
+            "port": one.port or 0,
+            "ready_seconds": one.ready_seconds,
+            "options": option_lines(one.options),
+            "command": command_text(one.words),
+            "hides_nccl_log": reads_nccl,
+        }
+        for one in plan.roles
+    ]

@@ -208,7 +208,7 @@ def check_policies(rules: Iterable[SiteRule], job: JobValues) -> tuple[Problem, 
     return tuple(
         _problem(one, violation, job)
         for one in rules
-        if _applies(one.rule, job)
+        if not _why_not(one.rule, job)
         for violation in _violations(one.rule, job)
     )
 
@@ -258,10 +258,6 @@ def explain_policies(
 
 
 # ------------------------------------------------------------------ which jobs
-
-
-def _applies(rule: Rule, job: JobValues) -> bool:
-    return not _why_not(rule, job)
 
 
 def _why_not(rule: Rule, job: JobValues) -> str:

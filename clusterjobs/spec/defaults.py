@@ -367,7 +367,10 @@ class Selection:
     def _layers(self, cluster: str | None, queue: str | None) -> list[Layer]:
         own = [layer for one in self._defaults for layer in one.layers(cluster, queue)]
         if not self._has_sweep():
-            own = [one._replace(value=_without_sweep(one.value)) for one in own]
+            own = [
+                one._replace(value={key: value for key, value in one.value.items() if key != SWEEP})
+                for one in own
+            ]
         return [*own, *self._specs]
 
     def _has_sweep(self) -> bool:
@@ -399,7 +402,3 @@ class Selection:
         for one in self._defaults:
             problems += one.unknown_queues(cluster, queues.names)
         return queues.selected
-
-
-def _without_sweep(values: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if key != SWEEP}

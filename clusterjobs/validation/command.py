@@ -133,7 +133,19 @@ def validate(
     problems = [problem for one in found.values() for problem in one]
     write_reports(junit, sarif, (Case(name, tuple(one)) for name, one in found.items()))
     if as_json:
-        print_json(_report(found, options.validators_ran))
+        print_json(
+            {
+                "parallelcluster_asked": options.validators_ran,
+                "files": [
+                    {
+                        "file": name,
+                        "ok": not _has_errors(problems),
+                        "problems": [problem_data(p) for p in problems],
+                    }
+                    for name, problems in found.items()
+                ],
+            }
+        )
     else:
         show_problems(problems)
         _show_summary(found, options)
@@ -282,20 +294,6 @@ def _show_summary(found: dict[str, list[Problem]], options: _Options) -> None:
             f"{how_to_install('aws')} adds them",
             err=True,
         )
-
-
-def _report(found: dict[str, list[Problem]], validators_ran: bool) -> dict[str, Any]:
-    return {
-        "parallelcluster_asked": validators_ran,
-        "files": [
-            {
-                "file": name,
-                "ok": not _has_errors(problems),
-                "problems": [problem_data(p) for p in problems],
-            }
-            for name, problems in found.items()
-        ],
-    }
 
 
 def _has_errors(problems: Sequence[Problem]) -> bool:

@@ -376,13 +376,13 @@ def with_catalogue(region: str) -> Iterator[None]:
         stack.enter_context(patch.object(models.InstanceTypeBackend, "instance_types", listed))
         for location, places in (("region", [region]), ("availability-zone", zones)):
             rows = models.INSTANCE_TYPE_OFFERINGS[location]
-            more = [_offer(name, location, place) for name in added for place in places]
+            more = [
+                {"InstanceType": name, "LocationType": location, "Location": place}
+                for name in added
+                for place in places
+            ]
             stack.enter_context(patch.dict(rows, {region: [*rows.get(region, []), *more]}))
         yield
-
-
-def _offer(name: str, location: str, place: str) -> dict[str, str]:
-    return {"InstanceType": name, "LocationType": location, "Location": place}
 
 
 def _entry(name: str, template: dict[str, Any]) -> dict[str, Any]:

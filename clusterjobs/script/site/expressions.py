@@ -116,7 +116,8 @@ class _Scan:
     def _read_command(self, one: str) -> None:
         before = self.text[self.position - 1 : self.position]
         here = _HERE.match(self.text, self.position) if one == "<" else None
-        if here and before != "<" and self._is_ended(here[2]):
+        # A later line ends it, or `<<` shifts a number.
+        if here and before != "<" and self.last_line.get(here[2], 0) > self.line:
             self.documents.append((here[2], here[1]))
             self._skip(here[0])
             return
@@ -129,10 +130,6 @@ class _Scan:
         elif one == "#" and (not before or before in " \t\n;"):
             self.stack.append("#")
         self._skip(one)
-
-    def _is_ended(self, word: str) -> bool:
-        """Whether a line ends the here-document: `<<` also shifts numbers."""
-        return self.last_line.get(word, 0) > self.line
 
     def _end_line(self) -> None:
         if self.stack[-1] == "#":
