@@ -146,7 +146,6 @@ def without_slash(path: Value) -> Value:
 
 
 def join(sign: str, values: Iterable[Value]) -> Value:
-    """As str.join."""
     pieces = [piece for value in values for piece in (sign, value)]
     return joined(*pieces[1:])
 
@@ -239,7 +238,6 @@ def is_absolute(path: Value) -> bool:
 
 
 def file_name(path: Value) -> Value:
-    """What follows the last slash."""
     return split_text(path, lambda text: text.rpartition("/"))[2]
 
 

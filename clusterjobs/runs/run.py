@@ -63,7 +63,6 @@ class RunScript(NamedTuple):
 
     @property
     def tasks(self) -> tuple[PointTask, ...]:
-        """The points with their tasks."""
         return tasks_of(self.array)
 
 
@@ -75,7 +74,6 @@ def tasks_of(array: PointArray) -> tuple[PointTask, ...]:
 
 
 def script_names(count: int) -> tuple[str, ...]:
-    """`job.sh`, or `job-1.sh`, `job-2.sh` ..."""
     return ("job.sh",) if count == 1 else tuple(f"job-{n}.sh" for n in range(1, count + 1))
 
 
@@ -185,7 +183,6 @@ class Run:
 
     @property
     def notes(self) -> tuple[Problem, ...]:
-        """Notes about the cluster's files."""
         return tuple(one for one in self.fitted.problems if one.info)
 
     def check_strict(self) -> None:
@@ -226,12 +223,10 @@ class Run:
 
     @property
     def script_names(self) -> tuple[str, ...]:
-        """`job.sh`, or `job-1.sh`, `job-2.sh` ..."""
         return script_names(len(self.arrays))
 
     @functools.cached_property
     def arrays(self) -> tuple[PointArray, ...]:
-        """The points of each script."""
         return self._arrays(self.points)
 
     @functools.cached_property

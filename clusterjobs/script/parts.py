@@ -49,7 +49,6 @@ class ScriptParts:
 
     @functools.cached_property
     def commands(self) -> tuple[Line, ...]:
-        """The commands outside of functions."""
         return self.function("")
 
     @functools.cached_property

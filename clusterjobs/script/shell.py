@@ -300,7 +300,6 @@ def once_per_node(nodes: int) -> ShellText:
 
 
 def command_text(words: Iterable[Value]) -> ShellText:
-    """A command in one line."""
     return ShellText(" ".join(map(quote, words)))
 
 

@@ -24,7 +24,6 @@ REQUEST = "argument_check.json"  # in the job's folder
 
 
 def plan(context: Context) -> ArgumentCheck | None:
-    """The section `argument_check`; None without a parser to ask."""
     written = context.spec.preflight or Preflight()
     runs_help = written.arguments == "help"
     if not written.arguments or not context.program.command:
@@ -165,7 +164,6 @@ def variables_of(plan: Plan) -> list[str]:
 
 
 def render(rendering: Rendering) -> dict[str, Any] | None:
-    """What the block `arguments` prints; None if nothing is checked."""
     plan = rendering.plan
     if plan.argument_check is None or not plan.argument_check.is_in_job:
         return None

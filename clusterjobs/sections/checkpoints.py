@@ -37,7 +37,6 @@ from clusterjobs.yaml.document import Path
 
 
 def plan(context: Context) -> Checkpoints:
-    """The section `checkpoints`."""
     spec, saving = context.spec, context.framework.saving
     checkpoints, exports = spec.checkpoints, list[Export | BucketLink]()
     path: Value | None = None
@@ -269,7 +268,6 @@ def _folders(spec: Experiment) -> Iterator[tuple[Path, Value]]:
 
 
 def render(rendering: Rendering) -> dict[str, Any]:
-    """What the block `checkpoints` prints, and the options of attempt.py."""
     plan = rendering.plan
     checkpoints = plan.checkpoints
     options = [

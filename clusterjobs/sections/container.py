@@ -52,7 +52,6 @@ _KEY = ("software", "container")
 
 
 def check_container(context: Context, container: WrittenContainer) -> None:
-    """Report all of it."""
     _check_launcher(context, container)
     _check_image(context, container)
     _check_keys(context, container)
@@ -178,7 +177,6 @@ def check_venv(context: Context, venv: Value | None) -> None:
 
 
 def plan_mounts(context: Context, container: WrittenContainer) -> tuple[Mounted, ...]:
-    """All mounts, each once."""
     folders = _each_once(_needed_folders(context, container))
     automatic = (*folders, *_of_the_fabric(container, context.placement))
     whose = dict.fromkeys(automatic, "the job mounts it by itself")
@@ -292,7 +290,6 @@ def _check_writable(context: Context, runtime: str, mount: Mounted) -> None:
 
 
 def plan(context: Context) -> Container:
-    """The section `container`, of a spec that has one."""
     spec = context.spec
     wanted, venv = spec.software.container, spec.software.venv
     assert wanted
@@ -440,7 +437,6 @@ _SLURM_NAMES = (
 
 
 def render(rendering: Rendering) -> dict[str, Any]:
-    """What the block `container` prints."""
     plan = rendering.plan
     container = plan.container
     assert container

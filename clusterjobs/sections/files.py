@@ -19,7 +19,6 @@ from clusterjobs.yaml.document import Path, dotted
 
 
 def plan(context: Context) -> Files:
-    """The section `files`."""
     program, checkpoints = context.program, context.checkpoints.path
     container = context.spec.software.container
     own = [ConfigFile(CONTAINER_SETUP, "\n".join(container.setup))] if container else []
@@ -121,7 +120,6 @@ def check_data_paths(context: Context) -> None:
 
 
 def render(rendering: Rendering) -> dict[str, Any]:
-    """What the block `files` prints, and the programs that the script carries."""
     plan, files, record = rendering.plan, rendering.plan.files, rendering.plan_json
     run_in_place = ["make_safe_folder.sh", *["first_exit_code.sh"] * plan.launch.kills_others]
     unpacked = [*map(_program, node_programs(plan)), *_requests(plan)]

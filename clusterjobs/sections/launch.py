@@ -51,7 +51,6 @@ def plan_program(context: Context) -> Program:
 
 
 def plan(context: Context) -> Launch:
-    """The section `launch`."""
     spec, launcher, options = context.spec, context.launcher, context.launcher_options
     program, container, restarts = context.program, context.container, context.restarts
     ssh, ssh_inside = spec.ssh, container is not None and container.ssh_inside
@@ -264,7 +263,6 @@ _OVERRIDE = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@]*=", re.ASCII)
 
 
 def render(rendering: Rendering) -> dict[str, Any]:
-    """What the block `launch` and the launcher's template print."""
     return launch_text(rendering.plan)
 
 

@@ -130,7 +130,6 @@ def software_checks(context: Context) -> Iterator[Possible]:
 
 
 def plan(context: Context) -> Preflight:
-    """The section `preflight`."""
     written, placement, facts = context.spec.preflight, context.placement, context.facts
     assert written
     possible = [
@@ -227,7 +226,6 @@ _ALL_REDUCE_SECONDS = "240"
 
 
 def render(rendering: Rendering) -> dict[str, Any]:
-    """What the block `preflight` prints."""
     plan = rendering.plan
     preflight = plan.preflight
     assert preflight

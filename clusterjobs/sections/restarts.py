@@ -67,7 +67,6 @@ _START_SECONDS = 120
 
 
 def plan(context: Context) -> Restarts | None:
-    """The section `restarts`; None without one."""
     written = context.spec.restarts
     if written is None:
         return None
@@ -208,7 +207,6 @@ def _check_signal(context: Context, signal: str | None) -> None:
 
 
 def render(rendering: Rendering) -> dict[str, Any] | None:
-    """What the functions of restarts print; None without restarts."""
     plan = rendering.plan
     restarts = plan.restarts
     if restarts is None:

@@ -22,7 +22,6 @@ from clusterjobs.text import variable
 
 
 def plan(context: Context) -> tuple[Role, ...]:
-    """The section `roles`, of a spec that has some."""
     spec, container = context.spec, context.container
     _check_launcher(context)
     further = container.options if container and container.runtime == "pyxis" else ()
@@ -86,7 +85,6 @@ def _record(context: Context, role: Role) -> None:
 
 
 def render(rendering: Rendering) -> list[dict[str, Any]]:
-    """What the blocks `role_nodes` and `roles` print."""
     plan = rendering.plan
     reads_nccl = plan.preflight is not None and plan.preflight.reads_nccl
     return [

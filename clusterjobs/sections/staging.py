@@ -180,7 +180,7 @@ def check_room(context: Context) -> None:
 
 
 def plan(context: Context) -> Staging:
-    """The section `staging`. Shared targets first: a node's local copy may come from there."""
+    """Shared targets come first: a node's local copy may be made from there."""
     data, inputs = context.spec.data, plan_inputs(context)
     check_data_paths(context)
     check_own_folders(context)
@@ -252,7 +252,6 @@ _VERIFY: Mapping[str, str] = {"source": " --refresh", "contents": " --reread"}
 
 
 def render(rendering: Rendering) -> dict[str, Any]:
-    """What the block `staging` prints."""
     staging = rendering.plan.staging
     return {
         "inputs": [

@@ -199,7 +199,6 @@ _SECONDS_TO_SAVE = 30  # of ranks, as Slurm's KillWait
 
 
 def plan(context: Context) -> Steps:
-    """The section `steps`."""
     spec = context.spec
     check_steps(context)
 
@@ -312,7 +311,6 @@ def _beside(step: Step) -> Step:
 
 
 def render(rendering: Rendering) -> dict[str, Any]:
-    """What the blocks `before` and `after` print, and the functions for steps."""
     plan, steps = rendering.plan, rendering.plan.steps
     after = [
         *_nccl_step(plan),

@@ -289,7 +289,6 @@ def integer(value: Any) -> Any:
 
 
 def queue(value: Any) -> str:
-    """The name of a queue."""
     if value is False:
         raise ValueError(
             "expected a name: to write no --partition, write sbatch: {partition: false}"

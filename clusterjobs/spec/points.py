@@ -246,7 +246,6 @@ class _Product:
         return list(found.values())
 
     def _zip(self) -> list[Values]:
-        """The rows of `zip`."""
         lengths = {key: len(values) for key, values in self.sweep.zip.items()}
         if len(set(lengths.values())) > 1:
             (first, length), *others = lengths.items()

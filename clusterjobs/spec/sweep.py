@@ -136,7 +136,6 @@ class _Settings:
         self._known: dict[tuple[Path, int], Setting] = {}
 
     def of(self, values: Mapping[str, SweptValue]) -> tuple[Setting, ...]:
-        """The settings of one point."""
         return tuple(self._setting(key, swept) for key, swept in values.items())
 
     def _setting(self, key: str, swept: SweptValue) -> Setting:

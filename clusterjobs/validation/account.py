@@ -178,7 +178,6 @@ _REGIONS = (
 
 
 def region_names() -> list[str]:
-    """Every region that ParallelCluster supports."""
     return _REGIONS.split()
 
 

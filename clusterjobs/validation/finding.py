@@ -129,7 +129,6 @@ def entries(data: Any, path: Path, key: str) -> Iterator[Entry]:
 
 
 def queues(data: Data) -> Iterator[Entry]:
-    """Every entry of SlurmQueues."""
     return entries(at(data, "Scheduling"), ("Scheduling",), "SlurmQueues")
 
 
@@ -139,12 +138,10 @@ def compute_resources(queue: Entry) -> Iterator[Entry]:
 
 
 def login_pools(data: Data) -> Iterator[Entry]:
-    """Every entry of LoginNodes: Pools."""
     return entries(at(data, "LoginNodes"), ("LoginNodes",), "Pools")
 
 
 def storages(data: Data) -> Iterator[Entry]:
-    """Every entry of SharedStorage."""
     return entries(data, (), "SharedStorage")
 
 

@@ -89,7 +89,6 @@ class Fsx(_FakeClient):
         return [{"VolumeId": name, "FileSystemId": name} for name in names if self._find(name)]
 
     def describe_backup(self, name: str) -> dict[str, Any]:
-        """A backup that exists."""
         self._find(name)
         return {"BackupId": name, "Lifecycle": "AVAILABLE"}
 
@@ -153,11 +152,9 @@ class Iam(_FakeClient):
         self.require(iam_policy, "get_policy")
 
     def get_role(self, role_name: str) -> None:
-        """Any role."""
         self.require(role_name, "get_role")
 
     def get_instance_profile(self, instance_profile_name: str) -> None:
-        """Any profile."""
         self.require(instance_profile_name, "get_instance_profile")
 
 
@@ -174,7 +171,6 @@ class Kms(_FakeClient):
     """Keys: KmsKeyValidator."""
 
     def describe_key(self, kms_key_id: str) -> None:
-        """Any key."""
         self.require(kms_key_id, "describe_key")
 
 
@@ -185,7 +181,6 @@ class Secrets(_FakeClient):
     """
 
     def describe_secret(self, secret_arn: str) -> None:
-        """Any secret."""
         self.require(secret_arn, "describe_secret")
 
     def get_secret_value(self, secret_arn: str) -> dict[str, str]:
@@ -198,7 +193,6 @@ class Parameters(_FakeClient):
     """Parameters of the Systems Manager: PasswordSecretArnValidator, in us-isob-east-1 alone."""
 
     def get_parameter(self, name: str) -> None:
-        """Any parameter."""
         self.require(name, "get_parameter")
 
 

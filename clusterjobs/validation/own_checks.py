@@ -380,5 +380,4 @@ CHECKS: tuple[Check, ...] = (
 
 
 def run_checks(data: Data, account: Account) -> list[Finding]:
-    """The findings of every check."""
     return [finding for check in CHECKS for finding in check(data, account)]

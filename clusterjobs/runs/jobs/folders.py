@@ -182,7 +182,6 @@ def own_record(uid: int) -> str:
 
 
 def append_submission(file: BinaryIO, submission: Submission) -> None:
-    """Write it to its record."""
     line = asdict(submission)
     del line["cancelled"]
     _append(file, line)

@@ -64,7 +64,6 @@ class Queue(NamedTuple):
 
 
 def ask_queue() -> Queue:
-    """One call of squeue."""
     silence: list[str] = []
     jobs = jobs_if_known(silence.append)
     if jobs is None:

@@ -135,7 +135,6 @@ class Report:
         return "\n\n".join(filter(None, parts)) or _NOTHING
 
     def notes(self) -> Iterator[str]:
-        """Notes for the reader."""
         if self.queue.silence:
             yield self.queue.silence
         elif self.queue.queued is None:
@@ -285,8 +284,6 @@ def _report_missing(groups: Sequence[Group], job_id: str) -> None:
 
 
 class Watched(Protocol):
-    """One look."""
-
     def text(self) -> str: ...
     def is_over(self) -> bool: ...
 

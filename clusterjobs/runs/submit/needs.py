@@ -153,7 +153,6 @@ class Needs:
         self.rows: list[NeedRow] = []
 
     def planned(self) -> list[NeedRow]:
-        """What `submit` would do now."""
         return [
             row_to_submit(one, self._known[one.identity], self._wanted[one.identity])
             if self._runs(one)

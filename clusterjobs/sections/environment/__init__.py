@@ -73,7 +73,6 @@ def check_secrets(context: Context) -> None:
 
 
 def plan(context: Context) -> Environment:
-    """The section `environment`."""
     spec, directives = context.spec, context.job.directives
     software = spec.software
     check_forced(context)
@@ -315,7 +314,6 @@ def _flight_recorder(torch: str) -> Iterator[Variable]:
 
 
 def render(rendering: Rendering) -> dict[str, Any]:
-    """What the block `environment` prints."""
     environment = rendering.plan.environment
     computed = _computed(environment.variables) if environment.computed else []
     return {

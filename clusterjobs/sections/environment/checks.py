@@ -187,7 +187,6 @@ def _meant(name: str) -> str | None:
 
 
 def check_variables(context: Context, env: Mapping[str, str]) -> None:
-    """Check the spec's own `env`."""
     placement, contained = context.placement, context.spec.software.container is not None
     fabric = fabric_of(placement.fabric)
     for name, value in env.items():

@@ -80,7 +80,6 @@ def _check(context: Context, name: str, parameter: WrittenParameter) -> None:
 
 
 def plan(context: Context) -> Job:
-    """The section `job`."""
     spec, facts = context.spec, context.facts
     check_dropped(context)
     _check_logs(context)
@@ -142,7 +141,6 @@ def _title(placement: Placement, spec: Experiment, launcher: str) -> str:
 
 
 def render(rendering: Rendering) -> dict[str, Any]:
-    """What the header and the block `job` print."""
     plan, job = rendering.plan, rendering.plan.job
     runs_children = bool(plan.preflight or plan.staging.data or plan.environment.computed)
     settings = (f" --set {shell.quote(item)}" for item in rendering.settings)

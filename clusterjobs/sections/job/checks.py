@@ -122,7 +122,6 @@ def _owned() -> dict[str, str]:
 
 
 def check_sbatch(context: Context) -> None:
-    """The spec's `sbatch`."""
     own = context.spec.sbatch
     owned = {**_owned(), **(_OWNED_BY_RESTARTS if context.spec.restarts else {})}
     for name, value in own.items():

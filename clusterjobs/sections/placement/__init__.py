@@ -70,7 +70,7 @@ def plan_training_nodes(context: Context) -> int:
 
 
 def plan(context: Context) -> Placement:
-    """The section `placement`. Raises InputError if there are no nodes for the job."""
+    """Raises InputError if there are no nodes for the job."""
     spec, launcher = context.spec, context.launcher
     partition = find_partition(context)
     groups = find_groups(context, partition)
@@ -185,7 +185,6 @@ def _check_memory(context: Context, groups: tuple[NodeGroup, ...], gpus: int) ->
 
 
 def render(rendering: Rendering) -> dict[str, Any]:
-    """What the block `placement` and the launchers' templates print."""
     plan = rendering.plan
     shape, per_node = plan.placement.shape, plan.placement.per_node
     has_tasks = rendering.table is not None and rendering.table.is_array

@@ -62,7 +62,6 @@ def gpus_wanted(spec: Experiment) -> int | None:
 
 
 def is_gpu_request(name: str, value: Value | int | bool) -> bool:
-    """Whether the directive requests GPUs."""
     if name == "gres" and not isinstance(value, Text):
         return gpu_request({name: str(value)}) is not None
     return name == "gpus-per-node"

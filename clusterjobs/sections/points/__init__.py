@@ -34,7 +34,6 @@ def columns_to_extend(table: PointTable) -> Columns:
 
 
 def extended(table: PointTable, columns: Columns) -> PointTable:
-    """The table with these columns."""
     names = tuple(one.name for one in columns.columns)
     rows = zip(*(one.values for one in columns.columns), strict=True)
     return table._replace(columns=names, rows=tuple(rows))
@@ -261,7 +260,6 @@ _Rows = Sequence[Sequence[str]]
 
 
 def plan(context: Context) -> SweepJob:
-    """The section `points`."""
     spec, sweep = context.spec, context.spec.sweep
     assert sweep
     name = sweep.name or spec.name
@@ -279,7 +277,6 @@ def variables_in(value: object) -> Iterator[str]:
 
 
 def render(rendering: Rendering) -> dict[str, Any] | None:
-    """What the block and the function `points` print; None for a script of one job."""
     plan, table = rendering.plan, rendering.table
     if table is None or plan.points is None:
         return None

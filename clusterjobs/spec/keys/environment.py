@@ -175,7 +175,6 @@ _MAX_LIMIT = 2**40
 
 
 def limit_name(name: str) -> str:
-    """A name of LIMITS."""
     if name not in LIMITS:
         option = name.lstrip("-")
         meant = next((one for one, letter in LIMITS.items() if letter == option), "")

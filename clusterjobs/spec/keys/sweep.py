@@ -21,7 +21,6 @@ _MAX_SHOWN = 40  # characters of a value in a hint
 
 
 def _values(value: Any) -> Any:
-    """The values to try."""
     if isinstance(value, dict):
         raise ValueError(
             "expected a list of the values to try: join the keys by dots: args.lr: [1e-3, 1e-4]"
