@@ -47,8 +47,7 @@ def read_shape(cluster: str, nodes: int, queue: str | None, controller_only: boo
     )
 
     file = find_cluster(cluster, Path.cwd(), site=find_site_folders().cluster_files)
-    site = load_site(read_sites(site_files(file)))
-    source = cluster_source(read_text(file), str(file), site)
+    source = cluster_source(read_text(file), str(file), load_site(read_sites(site_files(file))))
     return lab_spec(source.shape(), nodes, queue, controller_only)
 
 

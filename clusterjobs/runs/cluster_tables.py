@@ -15,6 +15,7 @@ from clusterjobs.console import table
 from clusterjobs.errors import InputError
 from clusterjobs.runs import described_tables
 from clusterjobs.runs.clusters import AnyCluster, Config, Described, NamedCluster
+from clusterjobs.runs.described_tables import shown_number
 
 # ------------------------------------------------------------------ rows
 # What a ParallelCluster has and what it costs.
@@ -170,7 +171,7 @@ def _list_row(row: NodesRow, mounts: str) -> list[str]:
         row.queue,
         nodes,
         _gpus(row),
-        f"{row.efa_interfaces} x efa" if row.efa_interfaces else _number(row.efa_interfaces),
+        f"{row.efa_interfaces} x efa" if row.efa_interfaces else shown_number(row.efa_interfaces),
         mounts,
         price,
     ]
@@ -182,12 +183,7 @@ def _nodes(row: NodesRow) -> str:
 
 
 def _gpus(row: NodesRow) -> str:
-    return f"{row.gpus} x {row.gpu}" if row.gpus else row.accelerator or _number(row.gpus)
-
-
-def _number(value: float | None) -> str:
-    """A number: `-` for none, `?` if it is unknown."""
-    return "?" if value is None else f"{value:g}" if value else "-"
+    return f"{row.gpus} x {row.gpu}" if row.gpus else row.accelerator or shown_number(row.gpus)
 
 
 def _about_prices(rows: Iterable[NodesRow]) -> str:
@@ -244,11 +240,11 @@ def _node_table(rows: Sequence[NodesRow]) -> list[list[str]]:
                 ", ".join(row.instance_types) or "?",
                 row.capacity,
                 _gpus(row),
-                _number(row.efa_interfaces),
-                _number(row.network_gbps),
-                _number(row.vcpus),
-                _number(row.memory_gib),
-                _number(row.nvme_gb),
+                shown_number(row.efa_interfaces),
+                shown_number(row.network_gbps),
+                shown_number(row.vcpus),
+                shown_number(row.memory_gib),
+                shown_number(row.nvme_gb),
                 f"{row.price.usd_per_hour:,.2f}" if row.price else "-",
             ]
             for row in rows

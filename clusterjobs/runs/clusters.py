@@ -38,7 +38,7 @@ from clusterjobs.sites.folders import (
     shown_path,
     site_files,
 )
-from clusterjobs.yaml.document import Document, Path, dotted
+from clusterjobs.yaml.document import Document, Path, dotted, look_at
 from clusterjobs.yaml.syntax import location_at
 
 if TYPE_CHECKING:
@@ -162,11 +162,8 @@ def config_of(text: str, file: pathlib.Path, site: pathlib.Path | None = None) -
     values = load_site([(str(site), read_text(site))] if site else read_sites(searched))
     cluster, document = read_cluster(text, shown_path(file), values)
     substitution = substitute(document, values)
-    names = tuple(map(str, searched))
-    problems = unresolved_problems(document, substitution, values, names)
-    data = _with_written(substitution.value, document.value)
-    for step in cluster.path:
-        data = data[step]
+    problems = unresolved_problems(document, substitution, values, tuple(map(str, searched)))
+    data = look_at(_with_written(substitution.value, document.value), cluster.path)
     return Config(cluster, document, data, tuple(problems), text, values)
 
 

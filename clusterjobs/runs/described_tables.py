@@ -43,7 +43,7 @@ def _nodes(cluster: Described) -> Iterator[Nodes]:
 
 def _gpus(one: NodeType) -> str:
     if not one.gpus:
-        return _number(one.gpus)
+        return shown_number(one.gpus)
     memory = f" {one.gpu_memory:g} GB" if one.gpu_memory else ""
     return f"{one.gpus} x {one.gpu_model or one.gpu_type or 'GPU'}{memory}"
 
@@ -53,7 +53,7 @@ def _fabric(one: NodeType) -> str:
     return f"{count}{one.fabric}" if one.fabric else "?"
 
 
-def _number(value: float | None) -> str:
+def shown_number(value: float | None) -> str:
     """A number: `-` for none, `?` if it is unknown."""
     return "?" if value is None else f"{value:g}" if value else "-"
 
@@ -86,19 +86,18 @@ def _partition_table(cluster: Described) -> Iterator[list[str]]:
 
 
 def _type_table(cluster: Described) -> Iterator[list[str]]:
-    head = ["  type", "CPUs", "GiB", "GPUs", "fabric", "Gbps", "scratch", "disk GB", "features"]
-    yield head
+    yield ["  type", "CPUs", "GiB", "GPUs", "fabric", "Gbps", "scratch", "disk GB", "features"]
     for name in cluster.description.node_types:
         one = cluster.description.of_type(name)
         yield [
             f"  {name}",
-            _number(one.cpus),
-            _number(one.memory_mib and one.memory_mib // 1024),
+            shown_number(one.cpus),
+            shown_number(one.memory_mib and one.memory_mib // 1024),
             _gpus(one),
             _fabric(one),
-            _number(one.network_gbps),
+            shown_number(one.network_gbps),
             one.scratch or "?",
-            _number(one.local_disk_gb),
+            shown_number(one.local_disk_gb),
             ",".join(one.features) or "-",
         ]
 

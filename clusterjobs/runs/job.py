@@ -106,8 +106,7 @@ class Job:
         if run.sweep:
             self._followed = SweepJobs(run.file, sweep_folder(run.spec), run.indexes)
         else:
-            logs = logs_folder(run.spec.logs.path)
-            self._followed = PlainJob(run.name, self.ids[0], logs)
+            self._followed = PlainJob(run.name, self.ids[0], logs_folder(run.spec.logs.path))
 
     def __repr__(self) -> str:
         return f"<Job of {self._run.name}: {', '.join(self.ids) or 'nothing submitted'}>"

@@ -92,9 +92,9 @@ class _Lines(NamedTuple):
 _UNICODE, _ASCII = _Lines("├─ ", "└─ ", "│  "), _Lines("|- ", "`- ", "|  ")
 
 
-def drawn_graph(graph: NeedGraph, ascii_only: bool = False) -> str:
+def drawn_graph(graph: NeedGraph) -> str:
     """The spec, with what it needs below it, and the order in which the jobs can start."""
-    lines = _ASCII if ascii_only or not _can_print(_UNICODE.item) else _UNICODE
+    lines = _UNICODE if _can_print(_UNICODE.item) else _ASCII
     root = graph.specs[graph.root]
     rows = [_HEAD, _row(root.file, "", root), *_tree(graph, root, "", lines, {graph.root})]
     order = " -> ".join(printable(one.file) for one in graph.in_order())

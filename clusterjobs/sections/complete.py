@@ -71,8 +71,7 @@ def find_launcher_options(context: Context, loaded: LoadedSpec) -> LauncherOptio
     for name in loaded.launcher_options:
         if name != launcher.name and loaded.source.origin((name,)).layer.role != "default":
             what = f"these are options of the launcher {name}, and this job uses {launcher.name}"
-            hint = f"remove it, or write launcher: {name}"
-            context.problem((name,), what, hint, at_key=True)
+            context.problem((name,), what, f"remove it, or write launcher: {name}", at_key=True)
     found = loaded.launcher_options.get(launcher.name) or (launcher.options and launcher.options())
     return found if isinstance(found, LauncherOptions) else None
 

@@ -81,8 +81,7 @@ def expand_references(
             check_place(path, found, lambda name: own.way(value, name))
             return found
         except BadReferenceError as error:
-            where = source.locate(path)
-            problems.append(Problem(str(error), where, dotted(path), error.hint))
+            problems.append(Problem(str(error), source.locate(path), dotted(path), error.hint))
             return value
 
     return walk(data, ()) if only is None else walk(data.get(only), (only,))

@@ -148,8 +148,7 @@ def storages(data: Data) -> Iterator[Entry]:
 def associations(storage: Entry) -> Iterator[Entry]:
     """Every data repository association of one Lustre file system."""
     path, entry = storage
-    settings = at(entry, FSX_LUSTRE)
-    return entries(settings, (*path, FSX_LUSTRE), "DataRepositoryAssociations")
+    return entries(at(entry, FSX_LUSTRE), (*path, FSX_LUSTRE), "DataRepositoryAssociations")
 
 
 def instance_types(resource: Data) -> list[str]:

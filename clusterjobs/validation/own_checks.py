@@ -16,7 +16,7 @@ from clusterjobs.validation import finding as walk
 from clusterjobs.validation.account import Account, offered_nowhere, region_names, zones_of_type
 from clusterjobs.validation.default_account import storage_ids
 from clusterjobs.validation.finding import FSX_LUSTRE, Data, Entry, Finding, Level, has, scalars
-from clusterjobs.yaml.document import Document, Path
+from clusterjobs.yaml.document import Document, Path, look_at
 
 # ------------------------------------------------------------------ read as another number
 # Values that ParallelCluster's parser, of YAML 1.1, reads as another number than they look.
@@ -30,10 +30,7 @@ _DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9]*|0x[0-9a-fA-F]+|[0-9]*\.[0-9]*([eE][-
 
 def find_misread(document: Document, base: Path) -> Iterator[Finding]:
     """Values without quotes that YAML 1.1 alone takes for that number."""
-    value = document.value
-    for step in base:
-        value = value[step]
-    for path, _ in scalars(value):
+    for path, _ in scalars(look_at(document.value, base)):
         whole = (*base, *path)
         if not has(document.value, whole):
             continue

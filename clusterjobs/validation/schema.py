@@ -284,8 +284,7 @@ def run_validators(config: Any, data: Data) -> list[Finding]:
 def _finding(result: Any, registered: Registered, source_map: SourceMap) -> Finding:
     name, text = result.validator_type, str(result.message)
     path = source_map.find(name, text, registered.owners)
-    level = _LEVELS[result.level.name]
-    return Finding(text, path, level, name, hint_for(name, text))
+    return Finding(text, path, _LEVELS[result.level.name], name, hint_for(name, text))
 
 
 # ------------------------------------------------------------------ recording

@@ -64,10 +64,7 @@ def with_safe_edits(data: Data, release: str = CURRENT) -> Data:
 def edited(value: Any, path: Path, edit: Edit) -> Any:
     """A copy of the data with one change applied at `path`."""
     value = copy.deepcopy(value)
-    holder = value
-    for step in path[:-1]:
-        holder = holder[step]
-    last = path[-1]
+    holder, last = look_at(value, path[:-1]), path[-1]
     if edit.kind == "value":
         holder[last] = edit.new
         return value
@@ -273,8 +270,7 @@ def _apply(document: Document, base: Path, edit: Edit) -> Document:
     """Apply one edit, and verify that the new text differs from the old data only by this edit."""
     path = (*base, *edit.path)
     expected = edited(document.value, path, edit)
-    text = _EDITS[edit.kind](document, path, edit.new)
-    result = load_config(text, document.file)
+    result = load_config(_EDITS[edit.kind](document, path, edit.new), document.file)
     if result.value != expected:
         raise AssertionError(f"{document.file}: {edit} changed something else")
     return result

@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from clusterjobs.yaml.document import Document, Path, load
+from clusterjobs.yaml.document import Document, Path, load, look_at
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9._/-]*")
 
@@ -17,7 +17,7 @@ def set_value(text: str, file: str, path: Path, value: Any) -> str:
         start, end = document.span(path)
         return text[:start] + scalar(value) + text[end:]
     rest = path[len(known) :]
-    if known and _value(document.value, known) is None:
+    if known and look_at(document.value, known) is None:
         start, end = document.span(known)
         return f"{document.text[:start]} {{{_flow(rest, value)}}}{document.text[end:]}"
     return _add(document, known, rest, value)
@@ -42,12 +42,6 @@ def _known(data: Any, path: Path) -> Path:
     return path
 
 
-def _value(data: Any, path: Path) -> Any:
-    for step in path:
-        data = data[step]
-    return data
-
-
 def _flow(rest: Path, value: Any) -> str:
     """`a: {b: 1}` for the path a.b."""
     text = f"{rest[-1]}: {scalar(value)}"
@@ -64,11 +58,10 @@ def _add(document: Document, known: Path, rest: Path, value: Any) -> str:
         inner = text[: end - 1].rstrip()
         separator = "" if inner[-1] == "{" else " " if inner[-1] == "," else ", "
         return f"{inner}{separator}{_flow(rest, value)}{text[end - 1 :]}"
-    if not isinstance(_value(document.value, known), dict):
+    if not isinstance(look_at(document.value, known), dict):
         raise ValueError(f"{known} is no mapping")
     indent = " " * (start - (text.rfind("\n", 0, start) + 1))
-    last = _last_end(document, known)
-    line_end = text.find("\n", last)
+    line_end = text.find("\n", _last_end(document, known))
     line_end = len(text) if line_end < 0 else line_end
     tail = text[line_end:] or "\n"
     ending = "\r" if text[:line_end].endswith("\r") else ""  # of a file with CRLF
@@ -77,7 +70,7 @@ def _add(document: Document, known: Path, rest: Path, value: Any) -> str:
 
 def _last_end(document: Document, path: Path) -> int:
     """The end of the last scalar or flow below `path`: a block's own end is after its comments."""
-    value = _value(document.value, path)
+    value = look_at(document.value, path)
     start, end = document.span(path)
     if document.text[start] in "[{" or not isinstance(value, (dict, list)) or not value:
         return end

@@ -140,8 +140,7 @@ def _wrong_indent(lines: Sequence[str], number: int) -> Cause | None:
         what = f"{this['key']} is indented like no line above it"
     else:
         return None
-    hint = f"align it with {before['key']} in line {index + 1}"
-    return Cause(number, indent, what, hint)
+    return Cause(number, indent, what, f"align it with {before['key']} in line {index + 1}")
 
 
 # libyaml treats these as line breaks and folds them inside quotes. Editors do not, and in YAML 1.2

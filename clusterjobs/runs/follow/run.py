@@ -223,8 +223,7 @@ def _run_job(run: Run, output: pathlib.Path, force: bool, options: SubmitOptions
                 f"to cancel it: clusterjobs cancel {job_id}",
             )
         if tasks_of(job_id, queue.jobs() or ()):
-            points = FollowedPoints(ArrayTasks(job_id, logs), queue)
-            return _points_end(points, [job_id])
+            return _points_end(FollowedPoints(ArrayTasks(job_id, logs), queue), [job_id])
         end = _follow_job(run.file, job_id, logs, queue)
         return RunEnd(end.exit_code, [job_id], {run.name: end.reason})
 

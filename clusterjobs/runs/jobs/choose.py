@@ -331,8 +331,7 @@ class NoPointError(InputError):
         more = f"\n... and {len(rows) - _MOST_POINTS} more" if len(rows) > _MOST_POINTS else ""
         self.table = table(rows[:_MOST_POINTS]) + more
         what = f"{sweep.spec} is a sweep of {len(rows)} points: say which one"
-        hint = f"clusterjobs logs {sweep.spec} {rows[0][0]}"
-        super().__init__([Problem(what, hint=hint)])
+        super().__init__([Problem(what, hint=f"clusterjobs logs {sweep.spec} {rows[0][0]}")])
 
 
 _FIRST = ("running", "failed", "lost", "pending", "cancelled")

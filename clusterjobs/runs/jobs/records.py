@@ -98,9 +98,9 @@ class Records:
 def read_folder(folder: pathlib.Path) -> Records:
     """The records of a job; its files may be missing."""
     attempts, data = folder / "attempts.jsonl", folder / "data.jsonl"
-    states = read_data(_end(data))
+    states = read_data(records_in(data))
     return Records(
-        read_attempts(_end(attempts)),
+        read_attempts(records_in(attempts)),
         tuple(one for one in states if not one.what.startswith(_EXPORT)),
         tuple(one for one in states if one.what.startswith(_EXPORT)),
         tuple(str(file) for file in (attempts, data) if _size(file) > MAX_RECORDS),
@@ -115,7 +115,7 @@ def unrecorded_attempts(
     For a job that has ended: kill -9 of its script, or a node lost for good. Jobs with restarts
     write the number down; of others, only a first attempt is known.
     """
-    words = (line.split() for line in _end(folder / "started").splitlines())
+    words = (line.split() for line in records_in(folder / "started").splitlines())
     started = [int(one[0]) for one in words if one and one[0].isdecimal() and len(one[0]) < 9]
     number = max(started, default=int((folder / "plan.json").exists()))
     recorded = max((one.number for one in attempts), default=0)
@@ -124,7 +124,8 @@ def unrecorded_attempts(
     return (Attempt(number, reason, "", None, "", None, None),)
 
 
-def _end(file: pathlib.Path) -> str:
+def records_in(file: pathlib.Path) -> str:
+    """The end of a file of records; "" if it cannot be read."""
     try:
         return read_end(str(file))
     except OSError:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from clusterjobs.node.job.attempt_files import read_end
 from clusterjobs.runs.jobs.folders import (
     NeededJob,
     Submission,
@@ -27,6 +26,7 @@ from clusterjobs.runs.jobs.records import (
     OF_SLURM,
     Attempt,
     read_attempts,
+    records_in,
     unrecorded_attempts,
 )
 from clusterjobs.runs.jobs.unstarted import why_never_started
@@ -116,8 +116,7 @@ def sweep_states(
     """
     folders = point_folders(sweep)
     tasks = _tasks(submissions, queued or {}, ended)
-    unmet = functools.cache(why_never_started)
-    look = _Look(submissions, queued, unmet)
+    look = _Look(submissions, queued, functools.cache(why_never_started))
     return {
         name: _state(
             point_jobs(folders.get(digest_of(name), ())), tasks.get(digest_of(name)), content, look
@@ -240,7 +239,7 @@ def _ended(jobs: Sequence[pathlib.Path], task: _Task | None, content: str) -> Po
 
 def _recorded(folder: pathlib.Path, content: str) -> PointState:
     """The state from the job's own records."""
-    attempts = read_attempts(_end(folder / "attempts.jsonl"))
+    attempts = read_attempts(records_in(folder / "attempts.jsonl"))
     last = attempts[-1] if attempts else None
     if last and last.reason == "completed":
         same = not content or content_of(folder) in ("", content)
@@ -255,13 +254,6 @@ def _is_older(folder: pathlib.Path, submission: Submission) -> bool:
     cluster counts its jobs from 1."""
     assert submission.job_id is not None
     return int(folder.name) < submission.job_id and start_time(folder) < submission.time
-
-
-def _end(file: pathlib.Path) -> str:
-    try:
-        return read_end(str(file))
-    except OSError:
-        return ""
 
 
 # ------------------------------------------------------------------ resume

@@ -184,8 +184,7 @@ class Needs:
     def _submit(self, one: NeedingSpec, run: NeededRun) -> None:
         with self.named_if_it_fails():
             done = run.submit(self._waits(one), self._known[one.identity], self._say)
-        submissions = read_own_submissions(one)
-        self._known[one.identity] = KnownJobs(done.states, submissions)
+        self._known[one.identity] = KnownJobs(done.states, read_own_submissions(one))
         said = (
             f"{one.file}: {'job' if len(done.job_ids) == 1 else 'jobs'} {', '.join(done.job_ids)}"
         )

@@ -176,8 +176,7 @@ def _write(
 ) -> dict[str, str]:
     """Write the files, and show the warnings."""
     outputs = run.outputs()
-    here = missing_where_submitted(run.plan, run.file, options)
-    messages.show((*run.warnings, *here))
+    messages.show((*run.warnings, *missing_where_submitted(run.plan, run.file, options)))
     for line in run.fitted.notice(output).splitlines():
         messages.say(line)
     write_outputs(output, outputs, force)

@@ -113,8 +113,7 @@ def submit_sweep(
             say(other)
         calls = tuple(_calls(run, chosen.names, options))
         tasks = sum(call.number_of_tasks for call in calls)
-        name = run.spec.name
-        check_submission(name, chosen.states, chosen.names, tasks, seen, options.yes)
+        check_submission(run.spec.name, chosen.states, chosen.names, tasks, seen, options.yes)
         make_point_folders(folder, chosen.names)
         if calls and (said := _two_limits(run, chosen)):
             say(said)

@@ -333,8 +333,7 @@ def fitted_to_slurm(run: Run) -> Run:
     Raises InputError if its points wait each for the same point of another sweep, and are not the
     tasks of their own indexes: Slurm compares tasks (aftercorr), so they would wait for others.
     """
-    size = slurm_limits().max_array_size
-    fitted = run.fitting(size)
+    fitted = run.fitting(slurm_limits().max_array_size)
     for number, need in enumerate(run.spec.needs):
         if need.on == "each" and any(
             task.key and task.task != task.point.point.index for _, task in fitted.tasks
