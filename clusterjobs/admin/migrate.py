@@ -4,8 +4,6 @@ A text is changed where its keys are, so comments and order stay. It is read aga
 that gives anything but the same values under the new names, the key is left to the user.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import difflib

@@ -4,8 +4,6 @@ Only checked names and numbers reach a line; everything else is in comments, wit
 characters.
 """
 
-from __future__ import annotations
-
 import pathlib
 import shlex
 from collections.abc import Iterable, Iterator, Mapping

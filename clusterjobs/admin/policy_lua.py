@@ -4,8 +4,6 @@ The code is in `job_submit.lua`; the rules are added to it as a table. Every tex
 quoted string there.
 """
 
-from __future__ import annotations
-
 import pathlib
 import re
 from collections.abc import Iterable, Iterator, Mapping

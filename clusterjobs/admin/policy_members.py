@@ -1,7 +1,5 @@
 """Who may submit: the users of Slurm's database, with their accounts and Unix groups."""
 
-from __future__ import annotations
-
 import grp
 import os
 import pwd

@@ -8,8 +8,6 @@ Source: slurm.conf(5), sacctmgr(1), https://slurm.schedmd.com/resource_limits.ht
 slurmctld 22.05, 24.11 and 26.05.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """clusterjobs site: shows the site folders in use, and makes a new one."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The tests of a site folder: specs in tests/NAME/, and the files that they must render."""
 
-from __future__ import annotations
-
 import pathlib
 import re
 from collections.abc import Mapping, Sequence

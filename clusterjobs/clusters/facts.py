@@ -3,8 +3,6 @@
 Data classes only, in Slurm's own terms. None means unknown; 0, "" and () mean that there is none.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Literal, NamedTuple, Protocol
 

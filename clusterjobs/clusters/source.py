@@ -3,8 +3,6 @@
 Only `runs/` and the commands use sources, through this protocol.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import pathlib

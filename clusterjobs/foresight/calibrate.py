@@ -3,8 +3,6 @@
 The short job has the same layers and micro batch, few nodes and few steps.
 """
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import json

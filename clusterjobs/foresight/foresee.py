@@ -3,8 +3,6 @@
 Pure: the texts of site.yaml and the measurements are passed in.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -4,8 +4,6 @@ A measurement is valid for the same model, layout, GPU and software; the number 
 Each site folder has a file of them, `measurements.jsonl`, one run a line.
 """
 
-from __future__ import annotations
-
 import json
 import pathlib
 from collections.abc import Mapping

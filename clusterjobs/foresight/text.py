@@ -1,7 +1,5 @@
 """Foresight as a short block of text, for `plan`, and its warnings."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from clusterjobs.console import printable

@@ -4,8 +4,6 @@ A framework is one file here (or a package) and a line in pyproject.toml. Only t
 is loaded.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from clusterjobs.frameworks.base import Framework

@@ -1,7 +1,5 @@
 """The spec's `script` and `args` as a command line, and the arguments that are refused there."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """Any command, once per rank, with the ranks' variables set: for programs of no other framework."""
 
-from __future__ import annotations
-
 import re
 from itertools import takewhile
 from pathlib import PurePosixPath

@@ -3,8 +3,6 @@
 Source: Composer 0.32.1, composer/utils/dist.py and composer/trainer/trainer.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from clusterjobs.diagnostics import Diagnostics, Provenance

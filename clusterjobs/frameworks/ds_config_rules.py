@@ -3,8 +3,6 @@
 Source: DeepSpeed 0.19.8.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 

@@ -3,8 +3,6 @@
 Source: JAX 0.10.2, jax/_src/distributed.py, jax/_src/clusters/cluster.py and slurm_cluster.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from clusterjobs.diagnostics import Diagnostics, Provenance

@@ -1,7 +1,5 @@
 """A Python script that reads torch.distributed's variables: RANK, WORLD_SIZE, MASTER_ADDR ..."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from clusterjobs.diagnostics import Diagnostics, Provenance

@@ -3,8 +3,6 @@
 Slurm's answers count before its files, and files before tables for people.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple

@@ -1,7 +1,5 @@
 """clusterjobs clusters import: a description of a Slurm cluster from its Slurm, or from files."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import signal

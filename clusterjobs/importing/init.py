@@ -1,7 +1,5 @@
 """clusterjobs init: writes the first spec, from at most six questions."""
 
-from __future__ import annotations
-
 import pathlib
 import re
 import sys

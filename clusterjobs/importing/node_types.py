@@ -4,8 +4,6 @@ Nodes are of different types if their hardware, as a job can see it, is differen
 make no type, or each rack would be one.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence

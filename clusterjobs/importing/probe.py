@@ -3,8 +3,6 @@
 The program that runs on the node is node/probe/probe.py.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

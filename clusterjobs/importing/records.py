@@ -3,8 +3,6 @@
 Values may have blanks.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ The files are described in slurm.conf(5) and gres.conf(5). Lines that they inclu
 their place.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Iterable

@@ -4,8 +4,6 @@ Slurm's JSON is not read, because files have the texts, and it would be a second
 22.05 has no `--json`, 24.11 prints `show config` as text, and sinfo's has another form in each.
 """
 
-from __future__ import annotations
-
 import codecs
 import os
 import pathlib

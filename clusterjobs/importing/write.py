@@ -3,8 +3,6 @@
 A key whose value no text said is a commented line.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Writes one node type of a description: Slurm's numbers, and what EC2 or Google say."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

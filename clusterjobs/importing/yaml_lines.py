@@ -1,7 +1,5 @@
 """Writes lines of YAML with comments, and says which values a description accepts."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping

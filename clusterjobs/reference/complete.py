@@ -3,8 +3,6 @@
 A shell shows nothing of an error, so whatever cannot be read completes nothing.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pathlib

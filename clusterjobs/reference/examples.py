@@ -1,7 +1,5 @@
 """clusterjobs examples: lists the example specs, and copies them with the files that they need."""
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """All keys of a spec in the order of the reference, with those of frameworks and launchers."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Collection, Iterator
 from typing import NamedTuple

@@ -4,8 +4,6 @@ A later attempt starts from a checkpoint, so it repeats steps: the last time tha
 counts, and the earlier time is lost.
 """
 
-from __future__ import annotations
-
 import bisect
 import itertools
 import statistics

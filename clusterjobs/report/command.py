@@ -1,7 +1,5 @@
 """clusterjobs report: how fast, how efficient, and what was lost."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 import sys

@@ -1,7 +1,5 @@
 """The tables of a report: runs beside each other, beside a prediction, and their ranks."""
 
-from __future__ import annotations
-
 import pathlib
 import re
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Runs for other tools: JSON data, CSV, and TensorBoard's event files."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

@@ -1,7 +1,5 @@
 """Points of a sweep: how each ended, the best one, and those that differ in their seed alone."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import statistics

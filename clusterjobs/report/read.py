@@ -1,7 +1,5 @@
 """Reads the run of a target: its log, packed by gzip or not, its job's folder and its spec."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import gzip

@@ -3,8 +3,6 @@
 A run is all attempts of a job, with what was derived, and from what.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal

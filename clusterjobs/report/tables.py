@@ -1,7 +1,5 @@
 """Tables, numbers and texts as every output of a report shows them."""
 
-from __future__ import annotations
-
 import math
 import unicodedata
 from typing import NamedTuple

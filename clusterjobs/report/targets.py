@@ -1,7 +1,5 @@
 """What the arguments of `report` name: specs, jobs, folders of jobs, and logs."""
 
-from __future__ import annotations
-
 import collections
 import pathlib
 from collections.abc import Iterator, Sequence

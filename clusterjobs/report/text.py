@@ -1,7 +1,5 @@
 """A run as text for a terminal: the answer first, then where the time went, then the details."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -5,8 +5,6 @@ writes says which version it is; then each question has one answer. Keys may be 
 change its meaning: an old version answers a newer one.
 """
 
-from __future__ import annotations
-
 import collections
 import concurrent.futures
 import json

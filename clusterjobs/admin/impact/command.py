@@ -1,7 +1,5 @@
 """clusterjobs impact: renders all specs before and after a change, and groups the differences."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

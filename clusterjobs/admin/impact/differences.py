@@ -1,7 +1,5 @@
 """The difference between two renders, and which differences are the same in many specs."""
 
-from __future__ import annotations
-
 import difflib
 import functools
 import hashlib

@@ -1,7 +1,5 @@
 """What `impact` compares: the site folders, specs and version before and after a change."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """clusterjobs templates check: whether the templates of a site keep what a job script promises."""
 
-from __future__ import annotations
-
 import concurrent.futures
 import functools
 import json

@@ -1,7 +1,5 @@
 """clusterjobs templates: the templates of the job script, and what a site changes in them."""
 
-from __future__ import annotations
-
 import html
 import json
 import pathlib

@@ -4,8 +4,6 @@ A base text is kept beside the overrides as `.base/NAME.CHECKSUM`: an upgrade of
 the old packaged text away, and a merge needs it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """clusterjobs templates test: what the site's own specs render, compared with what is expected."""
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 import json

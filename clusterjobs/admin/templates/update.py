@@ -4,8 +4,6 @@ The old text and its base stay until a merge is complete: a merge that was inter
 conflicts, can be begun again.
 """
 
-from __future__ import annotations
-
 import difflib
 import pathlib
 import re

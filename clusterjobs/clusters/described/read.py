@@ -1,7 +1,5 @@
 """Reads a description of a Slurm cluster, with the position of every problem."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """A description of a Slurm cluster as a source of cluster facts. It writes no cluster.yaml."""
 
-from __future__ import annotations
-
 import pathlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

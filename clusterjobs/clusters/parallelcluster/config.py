@@ -4,8 +4,6 @@
 no experiments, no files of Slurm, and no AWS account.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import NamedTuple

@@ -4,8 +4,6 @@ It recognizes other files, too: a ParallelCluster 2 config, a spec, a CloudForma
 around a config.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import shlex

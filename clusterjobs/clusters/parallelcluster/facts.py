@@ -4,8 +4,6 @@ ParallelCluster's conventions stand here: which folders it always shares, the no
 gives to Slurm, and where it mounts local disks.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import math
 from collections.abc import Iterable, Sequence

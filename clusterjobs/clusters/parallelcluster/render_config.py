@@ -4,8 +4,6 @@ Only scalars with references are replaced, and entries are added with a comment 
 reason, so the admin's comments and order are kept.
 """
 
-from __future__ import annotations
-
 import copy
 import pathlib
 import re

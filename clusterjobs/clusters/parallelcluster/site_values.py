@@ -3,8 +3,6 @@
 A value replaces part of a parsed scalar, so it cannot change the structure around it.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A ParallelCluster config as the source of a cluster's facts, and of `cluster.yaml`."""
 
-from __future__ import annotations
-
 import functools
 import pathlib
 import shlex

@@ -1,7 +1,5 @@
 """Makes the advice for one spec: tries its layouts, ranks them, and lets its own checks refuse."""
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

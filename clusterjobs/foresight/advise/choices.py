@@ -1,7 +1,5 @@
 """What advise may change: a framework's layouts, as a spec writes them, and the nodes to run on."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence

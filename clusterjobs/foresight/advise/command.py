@@ -1,7 +1,5 @@
 """clusterjobs advise: layouts, node types and node counts, ranked by time or cost."""
 
-from __future__ import annotations
-
 import math
 import pathlib
 import shlex

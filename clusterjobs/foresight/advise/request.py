@@ -1,7 +1,5 @@
 """What the command line of advise asks for, checked."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 The numbers are dated data (constants.json); here are their names, meanings and units.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import pathlib

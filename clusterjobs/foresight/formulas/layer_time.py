@@ -3,8 +3,6 @@
 Each function gives seconds of the forward pass unless it says otherwise.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from clusterjobs.foresight.formulas.constants import Constants

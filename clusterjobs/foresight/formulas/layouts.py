@@ -1,7 +1,5 @@
 """The layouts of a job: all that are possible, what rules others out, and how they rank."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 

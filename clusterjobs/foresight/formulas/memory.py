@@ -3,8 +3,6 @@
 Bytes inside, GiB outside.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ transformers for the biases and norms. Source of the formulas of activations: ar
 any head size, feed-forward width and kv heads; bytes of 16-bit activations.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from clusterjobs.models.records import Layout, ModelShape

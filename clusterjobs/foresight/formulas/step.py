@@ -1,7 +1,5 @@
 """The time of one training step, from the layer, the pipeline's schedule and the traffic."""
 
-from __future__ import annotations
-
 from math import ceil
 from typing import NamedTuple
 

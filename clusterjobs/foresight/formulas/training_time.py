@@ -3,8 +3,6 @@
 Times in seconds, sizes in bytes.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

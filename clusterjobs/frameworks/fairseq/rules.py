@@ -3,8 +3,6 @@
 Source: fairseq 0.12; hydra 1.3.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -6,8 +6,6 @@ true or false behind it), "boolean or text", "list", "mapping", "any", or the li
 A name with dots is a key of a mapping.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import pathlib

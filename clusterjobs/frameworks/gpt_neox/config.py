@@ -1,7 +1,5 @@
 """GPT-NeoX's merged config: the keys of the user's files, of `neox` and of the spec."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

@@ -3,8 +3,6 @@
 Source: EleutherAI/gpt-neox 2.0 and later.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

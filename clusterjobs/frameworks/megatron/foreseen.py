@@ -3,8 +3,6 @@
 Source of the flags and their defaults: arguments.py of both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 

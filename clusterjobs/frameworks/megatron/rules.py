@@ -3,8 +3,6 @@
 The files of the sources are in megatron/ of Megatron-DeepSpeed, megatron/training/ of Megatron-LM.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from clusterjobs.errors import counted

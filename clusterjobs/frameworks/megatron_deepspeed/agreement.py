@@ -5,8 +5,6 @@ Megatron makes the optimizer, and reads its flags alone. Source: Megatron-DeepSp
 megatron/training.py and megatron/optimizer/__init__.py; DeepSpeed runtime/engine.py.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple

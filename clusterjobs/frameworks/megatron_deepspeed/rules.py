@@ -3,8 +3,6 @@
 Source: deepspeedai/Megatron-DeepSpeed, where no other is named.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Source of the flags: megatron/training/arguments.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from clusterjobs.frameworks.arguments import arguments_by_key

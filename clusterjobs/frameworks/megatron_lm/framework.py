@@ -3,8 +3,6 @@
 Source of the flags: NVIDIA/Megatron-LM, megatron/training/arguments.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

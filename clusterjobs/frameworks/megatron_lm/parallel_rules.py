@@ -3,8 +3,6 @@
 Source: NVIDIA/Megatron-LM. core: megatron/core, which is the package megatron-core.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from clusterjobs.errors import counted

@@ -4,8 +4,6 @@ Source: NVIDIA/Megatron-LM, megatron/training/arguments.py (validate_args), wher
 core: megatron/core, which is the package megatron-core.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from clusterjobs.frameworks.megatron_lm.command_line import FSDP, NAME, needs_one_connection

@@ -1,7 +1,5 @@
 """clusterjobs import: a spec from an sbatch script, and the proof that it launches the same."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import re

@@ -1,7 +1,5 @@
 """The `#SBATCH` lines of a script, and the keys of a spec that they mean."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator, Mapping

@@ -4,8 +4,6 @@
 a container, programs in front (numactl), the launcher, and what the ranks run.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 import shlex

@@ -5,8 +5,6 @@ the words of both runs as a whole stand-in can be written as a reference. All ot
 depends on a stand-in (a part of it, the result of arithmetic) differs between the runs.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import NamedTuple

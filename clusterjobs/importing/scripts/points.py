@@ -5,8 +5,6 @@ submits several jobs. Each launch is imported alone. Values that differ are swep
 swept value that they contain: `out/lr-{{ args.lr }}`.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Compares the job of an imported spec with the script: its words, its variables, its size."""
 
-from __future__ import annotations
-
 import pathlib
 import re
 import tempfile

@@ -8,8 +8,6 @@ The bash is the package bashkit, an interpreter with a virtual file system. What
 (a program, a folder, a variable) is added, and the script runs again.
 """
 
-from __future__ import annotations
-
 import functools
 import posixpath
 import re

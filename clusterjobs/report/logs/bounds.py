@@ -4,8 +4,6 @@ The bounds are those of physics and clocks, far beyond any real training: they c
 was read from the wrong column, in the wrong unit, or from a damaged line.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import operator

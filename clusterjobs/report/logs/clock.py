@@ -3,8 +3,6 @@
 Their time zone is unknown, which does not matter for differences.
 """
 
-from __future__ import annotations
-
 import re
 from datetime import datetime
 

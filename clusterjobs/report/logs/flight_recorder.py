@@ -5,8 +5,6 @@ a pickle of plain values: `pg_config`, `pg_status` and `entries`, as torch/csrc/
 FlightRecorder writes them and torch/distributed/flight_recorder reads them.
 """
 
-from __future__ import annotations
-
 import io
 import pickle
 import pickletools

@@ -4,8 +4,6 @@ Lines that differ in their numbers alone have one form. Forms without the litera
 for are left out at once, and only lines that are read alone are decoded.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 import statistics

@@ -1,7 +1,5 @@
 """Reads the log of a job in one pass: its windows and events, and the format they are in."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

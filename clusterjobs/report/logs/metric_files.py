@@ -4,8 +4,6 @@
 and TensorBoard's event files. The names of values are those of lines (`general/names.py`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io

@@ -4,8 +4,6 @@ So a log of any length fits into memory, and no spike, slow step or NaN is lost:
 neighbours, the slow ones and those without a loss are merged apart from the usual ones.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import statistics

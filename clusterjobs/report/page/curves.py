@@ -1,7 +1,5 @@
 """Which plots a page has, with the curves of each and their points, thinned for drawing."""
 
-from __future__ import annotations
-
 import bisect
 import itertools
 import json

@@ -1,7 +1,5 @@
 """A run at a glance: a few large numbers, and where the paid time went, as rows with bars."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 Values get into the page through Jinja templates, which always escape them.
 """
 
-from __future__ import annotations
-
 import base64
 import functools
 import hashlib

@@ -4,8 +4,6 @@ The drawings are SVG that is made here, so they need no script; the page's scrip
 points that its filter leaves out.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Mapping, Sequence

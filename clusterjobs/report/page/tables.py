@@ -1,7 +1,5 @@
 """The tables of the page: of one run, of several side by side, and of what a plot shows."""
 
-from __future__ import annotations
-
 import statistics
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence

@@ -5,8 +5,6 @@ lines mean something else than their names say, or belong together. A format fin
 literals, its `hints`, and turns them into windows and events.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable

@@ -7,8 +7,6 @@ The synthetic benchmarks count iterations of several batches from 0, and print s
 rank, behind `Number of GPUs: 16`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

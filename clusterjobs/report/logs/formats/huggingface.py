@@ -8,8 +8,6 @@ says it. If the lines come in bursts, from a buffer, or without a bar, their epo
 last line has told how many steps an epoch has (trainer_state.json has the true steps).
 """
 
-from __future__ import annotations
-
 import ast
 import itertools
 import math

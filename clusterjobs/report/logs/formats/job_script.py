@@ -1,7 +1,5 @@
 """What the job's own script and its programs write: `clusterjobs: ...`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

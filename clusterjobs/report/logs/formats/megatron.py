@@ -6,8 +6,6 @@ Sources: NVIDIA/Megatron-LM megatron/training/training.py, deepspeedai/Megatron-
 megatron/training.py, EleutherAI/gpt-neox megatron/logging.py.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -7,8 +7,6 @@ What is called `step`, `samples_count` or `epoch_num` counts steps, samples, tok
 the submission likes it. The batch, and the speed or the time between two counts, tell which.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable, Mapping

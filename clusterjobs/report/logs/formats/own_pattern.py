@@ -1,7 +1,5 @@
 """Lines of a program of the user's own, by the patterns of the spec's key `report`."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Mapping

@@ -4,8 +4,6 @@ A name is looked up by its last words, the longest known ending first: `train/st
 `step_time`. What stands in front of the ending must be one of the words that change nothing.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import re

@@ -4,8 +4,6 @@ step,loss,sec/it            |  step |  loss |  tok/s |
 10,4.2,0.5                  |    10 |   4.2 | 51,200 |
 """
 
-from __future__ import annotations
-
 import re
 
 from clusterjobs.report.logs.general.names import OWN, field_of
