@@ -26,10 +26,9 @@ from clusterjobs.runs.submit.needed_jobs import (
     record_folder,
     to_run_first,
 )
-from clusterjobs.runs.submit.one_spec import submit_plain
 from clusterjobs.runs.submit.points import SubmitOptions, submit_sweep
 from clusterjobs.runs.submit.report import NeedRow, row_of_others, row_to_submit
-from clusterjobs.runs.submit.sbatch import fitted_to_slurm
+from clusterjobs.runs.submit.sbatch import fitted_to_slurm, submit_plain
 from clusterjobs.runs.write import write_outputs
 from clusterjobs.slurm.queue import by_id, known_jobs, queued_jobs
 from clusterjobs.spec.keys.sweep import Point

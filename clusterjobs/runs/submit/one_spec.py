@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO
 
-from clusterjobs.console import TERMINAL, Messages, Say
+from clusterjobs.console import TERMINAL, Messages
 from clusterjobs.errors import InputError, one_problem
 from clusterjobs.runs.jobs.find import submissions_of
 from clusterjobs.runs.jobs.folders import Submission, job_folders, make_logs_folder, start_time
@@ -29,10 +29,9 @@ from clusterjobs.runs.submit.points import (
 from clusterjobs.runs.submit.sbatch import (
     Submitted,
     fitted_to_slurm,
-    new_intent,
     record_submission,
     settled_jobs,
-    submit_recorded,
+    submit_plain,
 )
 from clusterjobs.runs.warnings import missing_where_submitted
 from clusterjobs.runs.write import write_outputs
@@ -67,27 +66,6 @@ def unanswered_request(run: Run, logs: pathlib.Path) -> Submission | None:
         if is_same and job.job_id not in recorded and start_time(job.path) >= waiting[0].time:
             return replace(waiting[0], job_id=int(job.job_id))
     return None
-
-
-def submit_plain(
-    run: Run,
-    script: str,
-    waits: WaitsFor,
-    record: BinaryIO | None,
-    say: Say,
-    sbatch: Sequence[str] = (),
-) -> Submitted:
-    """Submit it with a record, if there is one. Raises InputError."""
-    (point,) = run.points
-    name = point.point.name
-    intent = new_intent(
-        run.inputs.spec[0],
-        array=False,
-        points={"": name},
-        content={name: point.content},
-        needs=waits.needs,
-    )
-    return submit_recorded(script, run.plan, (*sbatch, *waits.options()), intent, record, say)
 
 
 def submit_run(
