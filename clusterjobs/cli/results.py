@@ -17,6 +17,7 @@ from clusterjobs.runs.results import (
     Row,
     Value,
     columns,
+    means,
     number_of,
     ranked,
     result_rows,
@@ -29,6 +30,7 @@ _EXAMPLES = """\b
 Examples:
   clusterjobs results sweep.yaml
   clusterjobs results sweep.yaml --sort loss         (the best point first)
+  clusterjobs results sweep.yaml --over args.seed    (mean and spread over the seeds)
   clusterjobs results sweep.yaml --csv > results.csv
   clusterjobs results sweep.yaml --parquet results.parquet
   clusterjobs results /fsx/logs/lr-width --json | jq '.points[].result.loss'
@@ -51,6 +53,11 @@ A program writes its result as JSON, in Python:
 )
 @click.option("--sort", "key", metavar="COLUMN", help="The point with the smallest number first.")
 @click.option("--largest", is_flag=True, help="With --sort: the largest number first.")
+@click.option(
+    "--over",
+    metavar="KEY",
+    help="Mean and standard deviation of the points that differ in KEY alone.",
+)
 def results(
     spec: pathlib.Path,
     as_csv: bool,
@@ -58,6 +65,7 @@ def results(
     parquet: pathlib.Path | None,
     key: str | None,
     largest: bool,
+    over: str | None,
 ) -> None:
     """Show the points of the sweep in SPEC: values, state and results.
 
@@ -68,7 +76,12 @@ def results(
         raise click.UsageError("choose one of --csv, --json and --parquet")
     if largest and not key:
         raise click.UsageError("--largest needs --sort")
+    if over and (as_csv or parquet or key):
+        raise click.UsageError("--over prints a table of its own, or --json")
     rows = result_rows(spec)
+    if over:
+        _show_means(rows, over, as_json)
+        return
     if key:
         rows = ranked(rows, key, largest)
     if as_json:
@@ -89,6 +102,27 @@ def results(
             without = sum(number_of(row, key) is None for row in rows) if is_over else 0
             note = f" ({without:,} of {len(rows):,} without {printable(key)})" if without else ""
             click.echo(f"{best}: {which}, {printable(key)} {value:g}{note}")
+
+
+def _show_means(rows: Sequence[Row], over: str, as_json: bool) -> None:
+    found = means(rows, over)
+    if as_json:
+        data = [
+            {"values": values, "result": {name: one._asdict() for name, one in results.items()}}
+            for values, results in found
+        ]
+        print_json({"over": over, "means": data})
+        return
+    swept = list(dict.fromkeys(key for values, _ in found for key in values))
+    names = list(dict.fromkeys(name for _, results in found for name in results))
+    lines = [[*labels(swept), *map(printable, names), "points"]]
+    for values, results in found:
+        cells = [as_text(values.get(key)) for key in swept]
+        for one in map(results.get, names):
+            spread = f" +/- {one.spread:.2g}" if one and one.spread is not None else ""
+            cells.append(f"{one.mean:.6g}{spread}" if one else "")
+        lines.append([*cells, str(max((one.points for one in results.values()), default=0))])
+    click.echo(table([list(map(short, line)) for line in lines]))
 
 
 def _csv(titles: Sequence[str], cells: Sequence[Sequence[Value]]) -> str:

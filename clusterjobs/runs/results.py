@@ -223,6 +223,41 @@ def ranked(rows: Sequence[Row], key: str, largest_first: bool) -> list[Row]:
     return [*(row for _, row in known), *(row for number, row in numbers if number is None)]
 
 
+class Mean(NamedTuple):
+    """A result of several points. `spread`: the standard deviation of a sample; None for one."""
+
+    mean: float
+    spread: float | None
+    points: int
+
+
+def means(rows: Sequence[Row], key: str) -> list[tuple[dict[str, Any], dict[str, Mean]]]:
+    """The values and results of the points that differ in `key` alone. Raises InputError."""
+    import statistics  # for this alone
+
+    swept = list(dict.fromkeys(name for row in rows for name in row.values))
+    if key not in swept:
+        hint = f"swept keys: {', '.join(swept)}" if swept else "the spec has no sweep"
+        raise one_problem(f"--over {key}: the points do not differ in such a key", hint=hint)
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        same = {name: value for name, value in row.values.items() if name != key}
+        groups.setdefault(repr(same), []).append(row)
+    found = []
+    for group in groups.values():
+        results: dict[str, Mean] = {}
+        for name in dict.fromkeys(name for row in group for name in row.result.values):
+            numbers = [
+                one for row in group if (one := number_of(row, f"result.{name}")) is not None
+            ]
+            if numbers:
+                spread = statistics.stdev(numbers) if len(numbers) > 1 else None
+                results[name] = Mean(statistics.fmean(numbers), spread, len(numbers))
+        values = {name: value for name, value in group[0].values.items() if name != key}
+        found.append((values, results))
+    return found
+
+
 def number_of(row: Row, key: str) -> float | None:
     """The finite number of a column, from the result or the values of the sweep."""
     value = row.result.values.get(key.removeprefix("result."), row.values.get(key))

@@ -15,7 +15,7 @@ import pytest
 from stand_in_squeue import row, write_squeue
 from sweep_on_disk import SweepOnDisk
 
-from clusterjobs.runs.results import column
+from clusterjobs.runs.results import Result, Row, column, means
 
 HOSTILE = 'a,b\n"c"\r\x1b[31m=1+1 ü'
 HARMLESS = "".join(c if c.isprintable() or c == "\n" else "?" for c in HOSTILE)
@@ -71,6 +71,42 @@ def test_the_best_point_is_the_best_so_far_while_others_run(
     sweep.job(1, "43")
     done = clusterjobs("results", sweep.spec, "--sort", "loss")
     assert done.out.endswith("best so far: point 0, loss 2.5\n")
+
+
+def test_the_mean_and_the_spread_over_the_points_that_differ_in_one_key(
+    clusterjobs: Callable[..., Any], sweep: SweepOnDisk
+) -> None:
+    write(sweep.job(2, "60", "completed"), {"loss": 1.5})
+    done = clusterjobs("results", sweep.spec, "--over", "args.lr")
+    assert [line.split() for line in done.out.splitlines()] == [
+        ["loss", "eval.acc", "points"],
+        ["2", "+/-", "0.71", "1", "2"],
+    ]
+    data = json.loads(clusterjobs("results", sweep.spec, "--over", "args.lr", "--json").out)
+    assert data["over"] == "args.lr"
+    (group,) = data["means"]
+    assert group["result"]["eval.acc"] == {"mean": 1.0, "spread": None, "points": 1}
+    done = clusterjobs("results", sweep.spec, "--over", "seed")
+    assert (done.code, "hint: swept keys: args.lr" in done.err) == (1, True)
+
+
+def test_other_keys_divide_the_points_whose_mean_is_shown() -> None:
+    rows = [
+        Row(
+            number,
+            "",
+            {"args.lr": lr, "args.seed": seed},
+            "completed",
+            Result({"loss": loss}),
+            "",
+            "",
+        )
+        for number, (lr, seed, loss) in enumerate(
+            [(1, 1, 2.0), (1, 2, 4.0), (2, 1, 7.0), (2, 2, 9.0)]
+        )
+    ]
+    found = [(values, round(result["loss"].mean, 3)) for values, result in means(rows, "args.seed")]
+    assert found == [({"args.lr": 1}, 3.0), ({"args.lr": 2}, 8.0)]
 
 
 def test_an_unknown_column_is_named_with_those_that_exist(
