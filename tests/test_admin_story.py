@@ -190,7 +190,9 @@ def test_a_rule_that_starts_later_is_explained_and_reported_to_ci(admin: Admin) 
     (group,) = json.loads(admin.runs(line, code=1))["groups"]
     (paths,) = group["owners"].values()
     assert len(paths) == len(group["specs"]) == group["count"] == 10
-    assert 'failures="10"' in pathlib.Path("impact.xml").read_text()
+    report = pathlib.Path("impact.xml").read_text()
+    assert 'failures="10"' in report
+    assert '<testcase name="users/user0/exp1.yaml"' in report
     (run,) = json.loads(pathlib.Path("impact.sarif").read_text())["runs"]
     places = [one["locations"][0]["physicalLocation"] for one in run["results"]]
     assert {one["artifactLocation"]["uri"] for one in places} == {

@@ -52,7 +52,9 @@ def junit_report(cases: Iterable[Case]) -> str:
     failed = 0
     cases = list(cases)
     for one in cases:
-        test = ElementTree.SubElement(suite, "testcase", name=_xml(one.file), classname="specs")
+        test = ElementTree.SubElement(
+            suite, "testcase", name=_xml(_from_here(one.file)), classname="specs"
+        )
         errors = [problem for problem in one.problems if not problem.warning]
         if errors:
             failed += 1
@@ -64,6 +66,12 @@ def junit_report(cases: Iterable[Case]) -> str:
     suite.set("failures", str(failed))
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _from_here(name: str) -> str:
+    """The path from this folder on: a forge shows results beside its repository's files alone."""
+    file, here = pathlib.Path(name), pathlib.Path.cwd()
+    return (file.relative_to(here) if file.is_relative_to(here) else file).as_posix()
 
 
 def _text(case: Case, problems: Iterable[Problem]) -> str:
@@ -92,10 +100,8 @@ def sarif_report(cases: Iterable[Case]) -> str:
 
 def _result(case: Case, problem: Problem) -> dict[str, Any]:
     where = problem.where
-    file, here = pathlib.Path(where.file if where else case.file), pathlib.Path.cwd()
-    if file.is_relative_to(here):  # a forge shows results beside the files of its repository alone
-        file = file.relative_to(here)
-    place: dict[str, Any] = {"artifactLocation": {"uri": urllib.parse.quote(file.as_posix())}}
+    file = _from_here(where.file if where else case.file)
+    place: dict[str, Any] = {"artifactLocation": {"uri": urllib.parse.quote(file)}}
     if where:
         place["region"] = {"startLine": max(1, where.line), "startColumn": max(1, where.column)}
     text = f"{problem.path}: {problem.what}" if problem.path else problem.what
