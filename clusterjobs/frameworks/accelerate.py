@@ -233,10 +233,10 @@ def own_launch_config(
     kept = {name: value for name, value in own.items() if name not in _OF_THE_JOB}
     if _OLD_PREFETCH in (fsdp := section_of(own, "fsdp_config")):  # each Accelerate reads its own
         kept["fsdp_config"] = {"fsdp_backward_prefetch": fsdp[_OLD_PREFETCH], **fsdp}
-    if str(fsdp.get("fsdp_version")) == "2" and fsdp.get("fsdp_forward_prefetch"):
-        what = "not read with FSDP2, which has no forward prefetching"
-        path = (key, "fsdp_config", "fsdp_forward_prefetch")
-        diagnostics.problem(path, what, "remove it, or fsdp_version: 1", warning=True)
+    for section, unread in _unread(own):
+        for name, (what, hint) in unread.items():
+            if section_of(own, section).get(name) not in (None, False):
+                diagnostics.problem((key, section, name), what, hint, warning=True)
     if not divides(own):
         return kept
     kept["distributed_type"] = distributed_type(own)
@@ -249,6 +249,39 @@ def own_launch_config(
             "deepspeed_multinode_launcher": "standard",
         }
     return kept
+
+
+_OF_FSDP_1 = (
+    *("fsdp_forward_prefetch", "fsdp_backward_prefetch", "fsdp_sharding_strategy"),
+    *("fsdp_sync_module_states", "fsdp_use_orig_params"),
+)
+
+
+def _unread(own: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, tuple[str, str]]]]:
+    """Keys of each section that Accelerate does not read beside others: why, and what to write.
+
+    Source: accelerate utils/dataclasses.py (FullyShardedDataParallelPlugin, DeepSpeedPlugin,
+    TorchDynamoPlugin), utils/launch.py.
+    """
+    fsdp, deepspeed = section_of(own, "fsdp_config"), section_of(own, "deepspeed_config")
+    if str(fsdp.get("fsdp_version")) == "2":
+        what = "not read with FSDP2"
+        yield "fsdp_config", dict.fromkeys(_OF_FSDP_1, (what, "remove it, or fsdp_version: 1"))
+    policy = str(fsdp.get("fsdp_auto_wrap_policy", ""))
+    if policy == "TRANSFORMER_BASED_WRAP":
+        hint = (f"not read with {policy}", "fsdp_auto_wrap_policy: SIZE_BASED_WRAP")
+        yield "fsdp_config", {"fsdp_min_num_params": hint}
+    if policy == "SIZE_BASED_WRAP":
+        hint = (f"not read with {policy}", "fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP")
+        yield "fsdp_config", {"fsdp_transformer_layer_cls_to_wrap": hint}
+    if deepspeed.get("zero_stage") in (0, 1, 2):
+        hint = ("only ZeRO stage 3 reads it", "zero_stage: 3, or remove it")
+        names = ("zero3_init_flag", "zero3_save_16bit_model", "offload_param_nvme_path")
+        yield "deepspeed_config", dict.fromkeys(names, hint)
+    dynamo = section_of(own, "dynamo_config")
+    if str(dynamo.get("dynamo_backend", "NO")).upper() == "NO":
+        hint = ("nothing is compiled", "add dynamo_backend: INDUCTOR")
+        yield "dynamo_config", {"dynamo_mode": hint, "dynamo_use_fullgraph": hint}
 
 
 def _compare_with_the_job(task: Task, own: Mapping[str, Any], diagnostics: Diagnostics) -> None:

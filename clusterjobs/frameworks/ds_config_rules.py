@@ -132,7 +132,75 @@ def clipping_in_the_optimizer(config: DsConfig) -> Iterator[Finding]:
         )
 
 
+@rule(
+    "offload to nvme without nvme_path",
+    "DeepSpeed stops when it makes the file names (TypeError: NoneType)",
+    "DeepSpeed runtime/swap_tensor/optimizer_utils.py, partitioned_param_swapper.py",
+)
+def nvme_without_a_path(config: DsConfig) -> Iterator[Finding]:
+    for key in ("offload_optimizer", "offload_param"):
+        section = config.section("zero_optimization").get(key)
+        if isinstance(section, dict) and section.get("device") == "nvme":
+            if not section.get("nvme_path"):
+                path = ("ds_config", "zero_optimization", key, "device")
+                yield Finding(path, "nvme needs a folder", "add nvme_path: /scratch/offload")
+
+
+@rule(
+    "settings of wandb, tensorboard, the profiler or another section without `enabled: true`",
+    "DeepSpeed leaves it out",
+    "DeepSpeed monitor/config.py, profiling/config.py, comm/config.py",
+    warning=True,
+)
+def sections_that_are_off(config: DsConfig) -> Iterator[Finding]:
+    for name in _OFF_BY_DEFAULT:
+        section = config.section(name)
+        if section and "enabled" not in section:
+            yield Finding(("ds_config", name), "is off by default", "add enabled: true to it")
+
+
+_OFF_BY_DEFAULT = (
+    *("comet", "comms_logger", "csv_monitor", "data_efficiency", "flops_profiler"),
+    *("hybrid_engine", "tensorboard", "wandb"),
+)
+
+
+@rule(
+    "`warmup_num_steps` that is not below `total_num_steps` of DeepSpeed's scheduler",
+    "it warns in the log; the learning rate does not decay",
+    "DeepSpeed runtime/lr_schedules.py, WarmupDecayLR",
+    warning=True,
+)
+def warm_up_without_a_decay(config: DsConfig) -> Iterator[Finding]:
+    params = config.section("scheduler").get("params")
+    given = params if isinstance(params, dict) else {}
+    warm_up, total = given.get("warmup_num_steps"), given.get("total_num_steps")
+    if isinstance(warm_up, (int, float)) and isinstance(total, (int, float)) and warm_up >= total:
+        path = ("ds_config", "scheduler", "params", "warmup_num_steps")
+        yield Finding(path, f"a warm-up of {warm_up} steps of {total}", "a smaller number")
+
+
+@rule(
+    "keys of `zero_optimization` without ZeRO",
+    "DeepSpeed does not read them",
+    "DeepSpeed runtime/engine.py, _configure_optimizer",
+    warning=True,
+)
+def keys_without_zero(config: DsConfig) -> Iterator[Finding]:
+    zero = config.section("zero_optimization")
+    for key in () if config.stage or zero.get("stage") else _OF_ANY_STAGE & zero.keys():
+        path = ("ds_config", "zero_optimization", key)
+        yield Finding(path, "has no effect without ZeRO", "write zero: {stage: 1}, or remove it")
+
+
+_OF_ANY_STAGE = {"overlap_comm", "reduce_bucket_size", "allgather_bucket_size", "reduce_scatter"}
+
+
 RULES: tuple[Rule[DsConfig], ...] = (
+    sections_that_are_off,
+    warm_up_without_a_decay,
+    keys_without_zero,
+    nvme_without_a_path,
     removed_features,
     loss_scale_without_fp16,
     offload_without_zero,

@@ -3,6 +3,7 @@
 Source: Composer 0.32.1, composer/cli/launcher.py.
 """
 
+import re
 from typing import Annotated, ClassVar
 
 from clusterjobs.diagnostics import Diagnostics
@@ -45,7 +46,9 @@ class Options(LauncherOptions):
 def _check_is_per_rank(
     key: str, path: str | None, launched: Launched, diagnostics: Diagnostics
 ) -> None:
-    if path and launched.nodes * launched.ranks_per_node > 1 and "{rank}" not in path:
+    fields = set(re.findall(r"{(\w+)[}:!.[]", path or ""))  # {rank:03d} is one, too
+    is_per_rank = "rank" in fields or fields >= {"node_rank", "local_rank"}
+    if path and launched.nodes * launched.ranks_per_node > 1 and not is_per_rank:
         diagnostics.problem(
             ("composer", key),
             f"{path} has no {{rank}}: the ranks would write into one file",
@@ -62,4 +65,5 @@ COMPOSER = Launcher(
     sets_node_rank=True,
     options=Options,
     argument_check="check_composer",
+    variables_of_options=("BASE_RANK",),
 )

@@ -23,7 +23,7 @@ WORDS = {
         *("--distributed-world-size 64", "--fp16", "--memory-efficient-fp16"),
         *("--save-dir /fsx/checkpoints/bert-large", "/fsx/data/wikitext-bin", "  preflight"),
     ),
-    "horovod-2node": ("#SBATCH --nodes=2", "horovodrun --gloo", "-np 2", "--batch-size 64"),
+    "horovod-2node": ("#SBATCH --nodes=2", "horovodrun --gloo", "-np 2", "--batch-size 128"),
     "gpt-neox-20b": ("#SBATCH --nodes=12", "deepy.py train.py"),
     "gpt-neox-2node": (
         *("#SBATCH --nodes=2", "deepy.py train.py", "small.yml local_setup.yml", "  preflight"),
@@ -35,7 +35,7 @@ WORDS = {
     ),
     "horovod-2node-docker": (
         *("horovodrun --gloo", "-np 2", "--network=host", "my.registry:5000/horovod:0.28.1"),
-        *('--network-interfaces "$interface"', "--batch-size 64"),
+        *('--network-interfaces "$interface"', "--batch-size 128"),
     ),
     "gpt3-175b-p5": (
         *("#SBATCH --nodes=64", "--tensor-model-parallel-size 8", "--num-layers 96"),

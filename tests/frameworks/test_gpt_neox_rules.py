@@ -56,6 +56,11 @@ def test_the_right_file_has_no_problem() -> None:
 
 # More lines, the key that is left out, the key that is reported, what is said, whether it warns.
 MISTAKES = [
+    ("rotary_pct: 0.25", "pos_emb", "rotary_pct", "not read: the positions are not rotary", True),
+    ("moe_top_k: 2", "", "moe_top_k", "the model has no experts", True),
+    ("eval_interval: 10000000", "", "eval_interval", "longer than the training", True),
+    ("lr_decay_style: Cosine", "lr_decay_style", "lr_decay_style", "would stay as it is", True),
+    ("norm: RMSNorm", "norm", "norm", "compared exactly", True),
     ("train_epochs: 1e1", "train_iters", "train_epochs", "1e1 is text in YAML 1.1", False),
     ("min_lr: 6e-5", "", "min_lr", "6e-5 is text in YAML 1.1", False),
     (

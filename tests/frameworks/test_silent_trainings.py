@@ -24,6 +24,13 @@ BASES: dict[str, dict[str, Any]] = {
         "batch": {"micro": 16},
         "args": {"max-update": 1000, "lr": "1e-4", "optimizer": "adam"},
     },
+    "megatron-deepspeed": {
+        "script": "pretrain_gpt.py",
+        "model": MODEL,
+        "batch": {"micro": 4, "global": 128},
+        "args": {"train-iters": 1000, "lr": "1e-4"},
+    },
+    "deepspeed": {"script": "train.py", "batch": {"micro": 4}},
     "torchrun": {"script": "train.py"},
     "accelerate": {"script": "train.py"},
     "jax": {"script": "train.py", "ranks_per_node": 1},
@@ -32,6 +39,94 @@ RESTARTS = {"restarts": {"failure": 2}, "checkpoints": {"path": "/fsx/c"}}
 SAVES = {"save-interval": 100}
 # A framework, what is added to its base, where the warning is, what it says.
 WRONG: list[tuple[str, dict[str, Any], str, str]] = [
+    ("megatron-lm", {"args": {"rotary-base": 500000}}, "args.rotary-base", "not rotary"),
+    (
+        "megatron-lm",
+        {"args": {"num-experts": 8, "moe-shared-expert-overlap": True}},
+        "args.moe-shared-expert-overlap",
+        "no shared expert",
+    ),
+    ("megatron-lm", {"args": {"mtp-loss-scaling-factor": 0.3}}, "args.mtp-loss-scaling-factor", ""),
+    ("megatron-lm", {"args": {"recompute-modules": "mlp"}}, "args.recompute-modules", "not read"),
+    (
+        "megatron-lm",
+        {"args": {"optimizer": "sgd", "adam-beta2": 0.95}},
+        "args.adam-beta2",
+        "the optimizer is sgd",
+    ),
+    ("megatron-lm", {"args": {"sgd-momentum": 0.9}}, "args.sgd-momentum", "optimizer is adam"),
+    ("megatron-deepspeed", {"args": {"rotary-percent": 0.25}}, "args.rotary-percent", "not rotary"),
+    ("megatron-deepspeed", {"args": {"topk": 2}}, "args.topk", "no experts"),
+    ("megatron-deepspeed", {"args": {"kd-temp": 2.0}}, "args.kd-temp", "without kd"),
+    (
+        "fairseq",
+        {"args": {"save-interval-updates": 5000}},
+        "args.save-interval-updates",
+        "longer than the training",
+    ),
+    (
+        "fairseq",
+        {"args": {"patience": 3, "disable-validation": True}},
+        "args.patience",
+        "nothing is validated",
+    ),
+    ("fairseq", {"args": {"fp16-init-scale": 4}}, "args.fp16-init-scale", "only fp16"),
+    ("deepspeed", {"ds_config": {"wandb": {"project": "p"}}}, "ds_config.wandb", "off by default"),
+    (
+        "deepspeed",
+        {
+            "ds_config": {
+                "scheduler": {
+                    "type": "WarmupDecayLR",
+                    "params": {"warmup_num_steps": 100, "total_num_steps": 100},
+                }
+            }
+        },
+        "ds_config.scheduler.params.warmup_num_steps",
+        "a warm-up of 100 steps",
+    ),
+    (
+        "deepspeed",
+        {"zero": {"stage": 0}, "ds_config": {"zero_optimization": {"overlap_comm": True}}},
+        "ds_config.zero_optimization.overlap_comm",
+        "without ZeRO",
+    ),
+    (
+        "deepspeed",
+        {"zero": {"stage": 2}, "ds_config": {"offload_optimizer": {"device": "cpu"}}},
+        "ds_config.offload_optimizer",
+        "it is a part of zero_optimization",
+    ),
+    *(
+        ("accelerate", {"accelerate_config": {section: keys}}, f"accelerate_config.{path}", says)
+        for section, keys, path, says in (
+            (
+                "fsdp_config",
+                {"fsdp_version": 2, "fsdp_sharding_strategy": "FULL_SHARD"},
+                "fsdp_config.fsdp_sharding_strategy",
+                "not read with FSDP2",
+            ),
+            (
+                "fsdp_config",
+                {"fsdp_auto_wrap_policy": "SIZE_BASED_WRAP", "fsdp_min_num_params": 10}
+                | {"fsdp_transformer_layer_cls_to_wrap": "Block"},
+                "fsdp_config.fsdp_transformer_layer_cls_to_wrap",
+                "not read with SIZE_BASED_WRAP",
+            ),
+            (
+                "deepspeed_config",
+                {"zero_stage": 2, "zero3_init_flag": True},
+                "deepspeed_config.zero3_init_flag",
+                "only ZeRO stage 3",
+            ),
+            (
+                "dynamo_config",
+                {"dynamo_mode": "max-autotune"},
+                "dynamo_config.dynamo_mode",
+                "nothing is compiled",
+            ),
+        )
+    ),
     ("megatron-lm", {"args": {"finetune": True, **SAVES}, **RESTARTS}, "args.finetune", "continue"),
     (
         "megatron-lm",
@@ -201,6 +296,14 @@ WRONG: list[tuple[str, dict[str, Any], str, str]] = [
     ("jax", {"env": {"JAX_PLATFORMS": "cpu"}}, "env.JAX_PLATFORMS", "none of the node's GPUs"),
 ]
 RIGHT: list[tuple[str, dict[str, Any]]] = [
+    ("megatron-lm", {"args": {"rotary-base": 500000, "position-embedding-type": "rope"}}),
+    ("megatron-lm", {"args": {"mtp-loss-scaling-factor": 0.3, "mtp-num-layers": 1}}),
+    ("megatron-lm", {"args": {"recompute-modules": "mlp", "recompute-granularity": "selective"}}),
+    ("megatron-lm", {"args": {"optimizer": "sgd", "sgd-momentum": 0.95}}),
+    ("megatron-deepspeed", {"args": {"topk": 2, "num-experts": 8}}),
+    ("megatron-deepspeed", {"args": {"kd": True, "kd-temp": 2.0}}),
+    ("fairseq", {"args": {"patience": 3, "save-interval-updates": 500}}),
+    ("fairseq", {"precision": "fp16", "args": {"fp16-init-scale": 4}}),
     ("megatron-lm", {"args": {"finetune": True, "load": "/fsx/other"}}),
     ("megatron-lm", {"args": {"eval-interval": 5000, "eval-iters": 0, "log-interval": 10}}),
     ("megatron-lm", {"args": {"log-timers-to-tensorboard": True, "tensorboard-dir": "/fsx/t"}}),

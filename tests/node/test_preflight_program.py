@@ -19,6 +19,8 @@ from preflight_nodes import FAILED, NVIDIA_SMI, clock
 
 from clusterjobs.lab.lab import until
 
+VERBS = pathlib.Path("/sys/class/infiniband_verbs")
+NOT_LOADED = "" if VERBS.exists() else "; ib_uverbs is not loaded: sudo modprobe ib_uverbs"
 # A p4d.24xlarge of today: three entries for each of four cards, the fabric named alike.
 FI_INFO = """\
 #!/bin/bash
@@ -64,7 +66,7 @@ def test_good_nodes_pass_and_stand_in_one_line(preflight) -> None:
         ("gpus=8", "export BROKEN_GPU=3", "ECC errors: GPU 3 has 2; wanted"),
         ("processes", "export STRANGER=python3", "processes: 4711, python3; wanted: none"),
         ("efa=4", "export CARDS=3", "efa: 3 domains; wanted: 4 domains"),
-        ("efa=4", "export CARDS=0", "efa: 0 domains; wanted: 4 domains"),
+        ("efa=4", "export CARDS=0", f"efa: 0 domains{NOT_LOADED}; wanted: 4 domains"),
         ("memlock", "ulimit -l 64", "memlock: 64 KiB; wanted: unlimited"),
         ("network", "export NCCL_SOCKET_IFNAME=nonesuch", "no such interface; wanted: one that"),
         ("names", "export MASTER_ADDR=nonesuch.invalid", "names: nonesuch.invalid: "),

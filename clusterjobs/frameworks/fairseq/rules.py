@@ -311,6 +311,42 @@ TRAINING_RULES: tuple[Rule[Given], ...] = (
         warning=True,
     ),
     row(
+        "`save-interval-updates` or `log-interval` longer than the training",
+        "it saves at the end of an epoch alone, or logs no step",
+        "fairseq_cli/train.py, validate_and_save",
+        Case(
+            "save_interval_updates|log_interval",
+            "it > max_update, max_update > 0",
+            "longer than the training, {max_update:g} updates",
+            "a smaller number",
+        ),
+        warning=True,
+    ),
+    row(
+        "`patience` or `best-checkpoint-metric` with `disable-validation`",
+        "there is no loss to compare: it never stops early, and no checkpoint is the best",
+        "fairseq_cli/train.py, should_stop_early",
+        Case(
+            "patience|best_checkpoint_metric|keep_best_checkpoints",
+            "disable_validation, disable_validation != false",
+            "{argument} has no effect: nothing is validated",
+            "remove it, or disable-validation",
+        ),
+        warning=True,
+    ),
+    row(
+        "settings of the loss scale without fp16",
+        "no loss is scaled",
+        "fairseq/optim/fp16_optimizer.py",
+        Case(
+            "fp16_init_scale|fp16_scale_window|fp16_scale_tolerance",
+            "spec.precision != fp16, not fp16, not memory_efficient_fp16, not settings.config_name",
+            "{argument} is not read: only fp16 scales the loss",
+            "add precision: fp16, or remove it",
+        ),
+        warning=True,
+    ),
+    row(
         "`reset-optimizer`, `reset-lr-scheduler` or another reset with `restarts`",
         "each attempt resets it again, when it resumes",
         "fairseq/checkpoint_utils.py",

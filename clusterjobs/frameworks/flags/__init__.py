@@ -71,6 +71,12 @@ class Table(NamedTuple):
         match = nearest(name.replace("-", "_"), alike, cutoff=cutoff)
         return match and alike[match]
 
+    def elsewhere(self, name: str) -> str | None:
+        """The only key of another mapping that has this name, which is read there alone."""
+        last = name.rpartition(".")[2]
+        found = [one for one in self.types if one.rpartition(".")[2] == last]
+        return found[0] if len(found) == 1 else None
+
     def has_keys_of(self, name: str) -> bool:
         """Whether the keys of the mapping `name` are listed, too."""
         return any(one.startswith(f"{name}.") for one in self.types)
@@ -280,9 +286,12 @@ def unknown(path: Path, name: str, known: Table, dashes: str = "") -> Finding:
     if name in known.removed:
         hint = f"remove it, or {_accept([name])}"
         return Finding(path, f"{what}: another version had it", hint, warning=True, at_key=True)
-    if near is None and not known.refuses_unknown:
-        return _note(path, [name], known)
     last = near if dashes or near is None else near.rpartition(".")[2]
+    if near is None and (elsewhere := known.elsewhere(name)):
+        what += f": it is a part of {elsewhere.rpartition('.')[0] or 'the top'}"
+        last = elsewhere
+    elif near is None and not known.refuses_unknown:
+        return _note(path, [name], known)
     hint = f"did you mean {dashes}{last}?" if last else "remove it, or write the key that is meant"
     if not known.refuses_unknown:
         hint += f" If it is right, {_accept([name])}"

@@ -350,6 +350,24 @@ SILENT_RULES: tuple[Rule[Given], ...] = (
         warning=True,
     ),
     row(
+        "`adam-beta1`, `adam-beta2` or `adam-eps` with SGD, or `sgd-momentum` with Adam",
+        "it is not read",
+        "optimizer/__init__.py",
+        Case(
+            "adam_beta1|adam_beta2|adam_eps",
+            "optimizer == sgd",
+            "{argument} is not read: the optimizer is sgd",
+            "remove it, or write `optimizer: adam`",
+        ),
+        Case(
+            "sgd_momentum",
+            "not optimizer or optimizer == adam",
+            "sgd-momentum is not read: the optimizer is adam",
+            "remove it, or write `optimizer: sgd`",
+        ),
+        warning=True,
+    ),
+    row(
         "`eval-interval` or `log-interval` longer than the training",
         "it never evaluates, or never logs",
         "training.py, train",

@@ -205,4 +205,41 @@ SILENT_RULES: tuple[Rule[Given], ...] = (
         warning=True,
     ),
     values_left_open,
+    row(
+        "`rotary-percent` without `use-rotary-position-embeddings`",
+        "the positions are learned ones",
+        "megatron/model/language_model.py",
+        Case(
+            "rotary_percent|rotary_position_embeddings_theta",
+            "not use_rotary_position_embeddings",
+            "{argument} is not read: the positions are not rotary",
+            "add `use-rotary-position-embeddings: true`",
+        ),
+        warning=True,
+    ),
+    row(
+        "`topk` or `moe-loss-coeff` without `num-experts`",
+        "the model has no experts",
+        "megatron/model/transformer.py, gpt_model.py",
+        Case(
+            "topk|moe_loss_coeff|moe_train_capacity_factor|moe_eval_capacity_factor|"
+            "moe_min_capacity|moe_token_dropping",
+            "not num_experts",
+            "{argument} has no effect: the model has no experts",
+            "add `num-experts: [8]`",
+        ),
+        warning=True,
+    ),
+    row(
+        "`kd-temp` or another setting of the teacher without `kd`",
+        "no teacher is asked",
+        "megatron/training.py, setup_teacher_model",
+        Case(
+            "kd_alpha_ce|kd_beta_ce|kd_temp|load_teacher|num_layers_teacher|hidden_size_teacher",
+            "not kd",
+            "{argument} has no effect without kd",
+            "add `kd: true`",
+        ),
+        warning=True,
+    ),
 )

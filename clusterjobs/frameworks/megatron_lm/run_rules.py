@@ -328,4 +328,49 @@ MEMORY_RULES: tuple[Rule[Given], ...] = (
             "add `use-distributed-optimizer: true`",
         ),
     ),
+    row(
+        "`rotary-base`, `rotary-percent` or the like without `position-embedding-type: rope`",
+        "the positions are learned ones, or there are none",
+        "core/models/gpt/gpt_model.py",
+        Case(
+            "rotary_base|rotary_percent|rotary_interleaved|rotary_seq_len_interpolation_factor|"
+            "use_rope_scaling|rope_scaling_factor",
+            "not use_rotary_position_embeddings, not multi_latent_attention, "
+            "not position_embedding_type or position_embedding_type == learned_absolute|none",
+            "{argument} is not read: the positions are not rotary",
+            "add `position-embedding-type: rope`",
+        ),
+        warning=True,
+    ),
+    row(
+        "`moe-shared-expert-overlap` without `moe-shared-expert-intermediate-size`, or "
+        "`mtp-loss-scaling-factor` without `mtp-num-layers`",
+        "there is no shared expert, or no layer that predicts further tokens",
+        f"{_CONFIG}, multi_token_prediction.py",
+        Case(
+            "moe_shared_expert_overlap",
+            "not moe_shared_expert_intermediate_size",
+            "has no effect: the model has no shared expert",
+            "add `moe-shared-expert-intermediate-size: 1024`",
+        ),
+        Case(
+            "mtp_loss_scaling_factor",
+            "not mtp_num_layers",
+            "has no effect: no further tokens are predicted",
+            "add `mtp-num-layers: 1`",
+        ),
+        warning=True,
+    ),
+    row(
+        "`recompute-modules` without selective recomputation",
+        "nothing is recomputed, or all of the layer",
+        _CONFIG,
+        Case(
+            "recompute_modules",
+            "recompute_granularity != selective, not recompute_activations",
+            "is not read without selective recomputation",
+            "add `recompute-granularity: selective`",
+        ),
+        warning=True,
+    ),
 )

@@ -197,8 +197,9 @@ class Request:
 
     def keys_with_value_in(self, message: str) -> Iterator[str]:
         """The keys of config files and the variables of settings whose text a message has."""
+        values = {**os.environ, **self.settings}
         for name in self.read_variables:
-            if says(message, os.environ.get(name.partition("env.")[2], "")):
+            if says(message, values.get(name.partition("env.")[2], "")):
                 yield name
         ends = {name.rpartition(".")[2]: name for name in self.origins if not is_flag(name)}
         for file in self.files.values():

@@ -85,13 +85,23 @@ def make_trainer(lightning: Any, request: Request, given: Dict[str, Any]) -> Non
 
 
 def check_types(trainer: Any, given: Dict[str, Any]) -> None:
-    """A text where the Trainer's annotations have numbers alone: it would fail much later."""
+    """A text where the Trainer's annotations have numbers or certain texts alone: it would fail
+    much later."""
     hints = typing.get_type_hints(inspect.unwrap(trainer.__init__))
     for name, value in given.items():
-        kinds = typing.get_args(hints.get(name)) or (hints.get(name),)
-        if isinstance(value, str) and set(kinds) <= {int, float, bool, type(None)} - {None}:
-            wanted = " or ".join(kind.__name__ for kind in kinds if kind is not type(None))
+        kinds = [one for one in kinds_of(hints.get(name)) if one is not type(None)]
+        is_known = bool(kinds) and all(
+            one in (int, float, bool) or isinstance(one, str) for one in kinds
+        )
+        if is_known and isinstance(value, str) and value not in kinds:
+            wanted = " or ".join(getattr(kind, "__name__", str(kind)) for kind in kinds)
             raise TypeError(f"`{name}` is {value!r}, and it must be {wanted}")
+
+
+def kinds_of(hint: Any) -> List[Any]:
+    """The types and texts that an annotation allows."""
+    inner = typing.get_args(hint)
+    return [one for part in inner for one in kinds_of(part)] if inner else [hint]
 
 
 def stand_in(pytorch: Any, request: Request) -> None:

@@ -46,7 +46,7 @@ def without_auto(keys: Any) -> Any:
 def check_types(keys: Dict[str, Any], defaults: Dict[str, Any]) -> None:
     """A text where DeepSpeed's default is a number: many sections are read as they are."""
     for section, given in keys.items():
-        default = defaults.get(f"{section}_config")
+        default = defaults.get(f"{section}_config", defaults.get(section))
         default = default if isinstance(default, dict) else getattr(default, "__dict__", {})
         for key, value in given.items() if isinstance(given, dict) else ():
             known = default.get(key)
@@ -89,9 +89,11 @@ def check_optimizer(optimizer: Dict[str, Any], known: List[str]) -> None:
     torch = importlib.import_module("torch")
     if name.lower() in known:
         accepted = parameters_of(name.lower())
-        wrong = [one for one in given if accepted and one not in accepted]
-        if wrong:
-            raise TypeError(f"optimizer {name} has no parameter '{wrong[0]}'")
+        for key, value in given.items() if accepted else ():
+            if key not in accepted:
+                raise TypeError(f"optimizer {name} has no parameter '{key}'")
+            if isinstance(value, str) and isinstance(accepted[key], (int, float)):
+                raise TypeError(f"'{key}' of {name} is {value!r}, and its default {accepted[key]}")
     elif hasattr(torch.optim, name):
         getattr(torch.optim, name)(torch.nn.Linear(2, 2).parameters(), **given)
     else:
@@ -109,16 +111,17 @@ _CLASSES = {
 }
 
 
-def parameters_of(name: str) -> set[str]:
-    """The parameters of its classes, on GPUs, on CPUs and of torch; none if they are unknown."""
-    found = set()
-    for module, kind in _CLASSES.get(name, ()):
-        made = getattr(importlib.import_module(module), kind).__init__
-        found |= set(inspect.signature(made).parameters)
-    if found and name.startswith("adam"):
-        torch = importlib.import_module("torch")
-        found |= set(inspect.signature(torch.optim.AdamW.__init__).parameters)
-    return found | _OF_THE_ENGINE if found else found
+def parameters_of(name: str) -> Dict[str, Any]:
+    """The parameters of its classes, on GPUs, on CPUs and of torch, with their defaults; none if
+    they are unknown."""
+    classes = [getattr(importlib.import_module(one), kind) for one, kind in _CLASSES.get(name, ())]
+    if classes and name.startswith("adam"):
+        classes.append(importlib.import_module("torch").optim.AdamW)
+    found: Dict[str, Any] = dict.fromkeys(_OF_THE_ENGINE) if classes else {}
+    for made in classes:
+        for key, one in inspect.signature(made.__init__).parameters.items():
+            found.setdefault(key, one.default)
+    return found
 
 
 def check_schedule(schedule: Dict[str, Any]) -> None:

@@ -32,9 +32,10 @@ check_processes() {
   report_test "$(( ! ${#found} ))" processes "${found:-none}" "$wanted"
 }
 
-# libfabric's fi_info(1): a domain is listed once for each kind of endpoint (-rdm, -dgrm).
+# libfabric's fi_info(1): a domain is listed once for each kind of endpoint (-rdm, -dgrm). The kernel
+# module ib_uverbs makes the class infiniband_verbs (drivers/infiniband/core/uverbs_main.c).
 check_efa() { # COUNT
-  local output line IFS=$'\n'
+  local output line hint='' IFS=$'\n'
   local -A domains=()
   type -P fi_info > /dev/null || { report efa "$if_missing" 'no fi_info' "$1 domains"; return; }
   run fi_info -p efa || output=
@@ -42,7 +43,10 @@ check_efa() { # COUNT
     line=${line#"${line%%[! ]*}"}
     [[ $line != 'domain: '* ]] || line=${line#domain: } domains[${line%-*}]=
   done
-  report_test "$(( ${#domains[@]} >= $1 ))" efa "${#domains[@]} domains" "$1 domains"
+  if (( ! ${#domains[@]} )) && [[ ! -e /sys/class/infiniband_verbs ]]; then
+    hint='; ib_uverbs is not loaded: sudo modprobe ib_uverbs'
+  fi
+  report_test "$(( ${#domains[@]} >= $1 ))" efa "${#domains[@]} domains$hint" "$1 domains"
 }
 
 # Linux, Documentation/ABI/stable/sysfs-class-infiniband: the state is `4: ACTIVE`. RoCE ports have

@@ -910,7 +910,7 @@
 #SBATCH --open-mode=append
 #SBATCH --no-requeue
 
-{"name": "horovod-docker", "spec": {"file": "horovod-2node-docker.yaml", "sha256": "7074826be0ebf7cdbc2c8374a65395d7a7be3a1562d4a97ee4648a5fa8cbc6b0", "set": []}, "clusterjobs": "0.1.0", "cluster": "one-gpu", "framework": "horovod", "launcher": "horovodrun", "content": "a73ae83ae1b091fc", "derived": {"launcher": "horovodrun", "queue": "train", "instance_type": "g5.xlarge", "gpus_per_node": 1, "ranks_per_node": 1, "world_size": 2, "ntasks_per_node": 1, "cpus_per_task": 4, "data_parallel": 2, "batch.accumulation": 1, "batch.global": 128, "horovod.learning_rate_factor": 2, "mount /fsx": "/fsx", "container.shm": "7g", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "horovod-docker", "spec": {"file": "horovod-2node-docker.yaml", "sha256": "3733b45e1d5cc917f9b8b10f5c78c17293104a8c02c542fb4e900070cd408ca6", "set": []}, "clusterjobs": "0.1.0", "cluster": "one-gpu", "framework": "horovod", "launcher": "horovodrun", "content": "28206ae846c70f6b", "derived": {"launcher": "horovodrun", "queue": "train", "instance_type": "g5.xlarge", "gpus_per_node": 1, "ranks_per_node": 1, "world_size": 2, "ntasks_per_node": 1, "cpus_per_task": 4, "data_parallel": 2, "batch.accumulation": 1, "batch.global": 256, "horovod.learning_rate_factor": 2, "mount /fsx": "/fsx", "container.shm": "7g", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 
 # ======== horovod-2node
 # horovod-2node: 2 nodes x 1 GPU (g5.xlarge), horovod started by horovodrun
@@ -929,7 +929,7 @@
 #SBATCH --open-mode=append
 #SBATCH --no-requeue
 
-{"name": "horovod-2node", "spec": {"file": "horovod-2node.yaml", "sha256": "559798be36bcadc27fcd5b593efc482d7a2c43c3b453afe361c8ac7321430c8b", "set": []}, "clusterjobs": "0.1.0", "cluster": "one-gpu", "framework": "horovod", "launcher": "horovodrun", "content": "fe5f220c8c21be73", "derived": {"launcher": "horovodrun", "queue": "train", "instance_type": "g5.xlarge", "gpus_per_node": 1, "ranks_per_node": 1, "world_size": 2, "ntasks_per_node": 1, "cpus_per_task": 4, "data_parallel": 2, "batch.accumulation": 1, "batch.global": 128, "horovod.learning_rate_factor": 2, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "horovod-2node", "spec": {"file": "horovod-2node.yaml", "sha256": "f356a4f65da8908b2f11da9c580c775c6d623d3bbbfc8f26ba5f2a3a5785e166", "set": []}, "clusterjobs": "0.1.0", "cluster": "one-gpu", "framework": "horovod", "launcher": "horovodrun", "content": "6519ea569b296410", "derived": {"launcher": "horovodrun", "queue": "train", "instance_type": "g5.xlarge", "gpus_per_node": 1, "ranks_per_node": 1, "world_size": 2, "ntasks_per_node": 1, "cpus_per_task": 4, "data_parallel": 2, "batch.accumulation": 1, "batch.global": 256, "horovod.learning_rate_factor": 2, "preflight.gpus": "1", "preflight.processes": "yes", "preflight.mount /fsx": "/fsx", "preflight.folder": "$job_dir", "preflight.space $job_dir": "10:$job_dir", "preflight.space /tmp": "1:/tmp", "preflight.clock": "5", "preflight.network": "yes", "preflight.names": "yes", "preflight.port": "yes", "preflight.all_reduce": "10 Gbps", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 
 # ======== mixtral-8x7b
 # mixtral-8x7b: 8 nodes x 8 GPUs (p5.48xlarge), megatron-lm started by torchrun
