@@ -140,10 +140,10 @@ def clipping_in_the_optimizer(config: DsConfig) -> Iterator[Finding]:
 def nvme_without_a_path(config: DsConfig) -> Iterator[Finding]:
     for key in ("offload_optimizer", "offload_param"):
         section = config.section("zero_optimization").get(key)
-        if isinstance(section, dict) and section.get("device") == "nvme":
-            if not section.get("nvme_path"):
-                path = ("ds_config", "zero_optimization", key, "device")
-                yield Finding(path, "nvme needs a folder", "add nvme_path: /scratch/offload")
+        is_nvme = isinstance(section, dict) and section.get("device") == "nvme"
+        if is_nvme and not section.get("nvme_path"):
+            path = ("ds_config", "zero_optimization", key, "device")
+            yield Finding(path, "nvme needs a folder", "add nvme_path: /scratch/offload")
 
 
 @rule(

@@ -11,6 +11,7 @@ from typing import Any
 
 from clusterjobs.frameworks.arguments import argument_names
 from clusterjobs.frameworks.base import JOB_DIR
+from clusterjobs.launchers import Launcher
 from clusterjobs.script import shell
 from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.context import Context, Rendering
@@ -62,7 +63,8 @@ def plan(context: Context) -> ArgumentCheck | None:
 
 def lines_of(context: Context) -> Iterator[tuple[str, SpecLine]]:
     """The line of the spec for each flag of the command, and for each key of a config file."""
-    for key, path in _keys_of_options(context.options):
+    own = context.launcher_options if context.launcher.argument_check else None
+    for key, path in (*_keys_of_options(context.options), *_keys_of_options(own, context.launcher)):
         yield key, _line(context, path)
     for name in context.spec.env:
         yield f"env.{name}", _line(context, ("env", name))
@@ -82,10 +84,13 @@ def _line(context: Context, path: Path) -> SpecLine:
     return SpecLine(dotted(path), name, where.line, where.column, where.width, where.source)
 
 
-def _keys_of_options(options: SpecModel | None) -> Iterator[tuple[str, Path]]:
-    """The paths of what the framework's own keys hold, such as `ds_config.zero_optimization`."""
+def _keys_of_options(
+    options: SpecModel | None, launcher: Launcher | None = None
+) -> Iterator[tuple[str, Path]]:
+    """The paths of what the framework's own keys hold, such as `ds_config.zero_optimization`, or
+    the launcher's."""
     data = options.model_dump(exclude_unset=True, by_alias=True) if options else {}
-    yield from _paths(data, ())
+    yield from _paths(data, (launcher.name,) if launcher and data else ())
 
 
 def _paths(data: Any, path: Path) -> Iterator[tuple[str, Path]]:

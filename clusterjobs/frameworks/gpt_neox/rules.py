@@ -419,7 +419,7 @@ TRAINING_RULES: tuple[Rule[Config], ...] = (
     ),
     row(
         "`lr_decay_style: Cosine` or `norm: RMSNorm`, in capitals",
-        "its check of types takes them; the learning rate then stays, and the model has no such norm",
+        "its check of types takes them; the learning rate stays, and the model has no such norm",
         "megatron/learning_rates.py, model/norms.py",
         Case(
             "lr_decay_style",

@@ -25,11 +25,15 @@ def check(request: Request) -> None:
         request.parse(launcher._get_parser().parse_args, [*options, *request.words])
         sys.argv = ["composer", *options, *request.words]
         args = launcher._parse_args()
-        for command in commands_of(launcher, args):
+        for command in commands_of(launcher, args, os.devnull):
             report_changes(request, command[-len(request.words) :])
+        for key in ("stdout", "stderr"):
+            with request.refusals(IndexError, AttributeError, config="composer", key=key):
+                file = getattr(args, key)
+                commands_of(launcher, args, file or os.devnull)
 
 
-def commands_of(launcher: Any, args: Any) -> List[List[str]]:
+def commands_of(launcher: Any, args: Any, files: str) -> List[List[str]]:
     """The commands of the node's ranks, by the launcher's own function; none is started."""
     found: List[List[str]] = []
 
@@ -45,8 +49,8 @@ def commands_of(launcher: Any, args: Any) -> List[List[str]]:
     )
     launcher._launch_processes(
         **{name: getattr(args, name) for name in names},
-        stdout_file_format=args.stdout or os.devnull,
-        stderr_file_format=args.stderr,
+        stdout_file_format=files,
+        stderr_file_format=None,
         processes={},
     )
     return found
