@@ -139,9 +139,9 @@ def clipping_in_the_optimizer(config: DsConfig) -> Iterator[Finding]:
 )
 def nvme_without_a_path(config: DsConfig) -> Iterator[Finding]:
     for key in ("offload_optimizer", "offload_param"):
-        section = config.section("zero_optimization").get(key)
-        is_nvme = isinstance(section, dict) and section.get("device") == "nvme"
-        if is_nvme and not section.get("nvme_path"):
+        found = config.section("zero_optimization").get(key)
+        section = found if isinstance(found, dict) else {}
+        if section.get("device") == "nvme" and not section.get("nvme_path"):
             path = ("ds_config", "zero_optimization", key, "device")
             yield Finding(path, "nvme needs a folder", "add nvme_path: /scratch/offload")
 
