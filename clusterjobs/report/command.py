@@ -3,6 +3,7 @@
 import json
 import pathlib
 import sys
+from collections.abc import Sequence
 
 import click
 
@@ -90,6 +91,12 @@ def report(
     as_unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     unread = [one for one in found if not one[0].windows]
     with_pattern = any(specs.has_pattern(one.spec) for one in logs_to_read)
-    blocks = [unread_text(unread, with_pattern)] if unread else []
+    failure: Sequence[str] = ()
+    if unread and len(found) == 1 and (path := logs_to_read[0].log):
+        from clusterjobs.runs.status.log_end import MOST, first_traceback, read_log_end
+
+        traceback = first_traceback(read_log_end(path, MOST))
+        failure = traceback.lines if traceback else ()
+    blocks = [unread_text(unread, with_pattern, failure)] if unread else []
     blocks += [run_text(run, as_unicode) for run in runs] if len(runs) == 1 else []
     click.echo("\n\n".join([*blocks, *map(table_text, tables)]))

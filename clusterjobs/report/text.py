@@ -201,11 +201,17 @@ def _duration(seconds: float | None) -> str:
     return _UNKNOWN if seconds is None else duration(seconds)
 
 
-def unread_text(found: Sequence[tuple[Run, Log]], with_pattern: bool = False) -> str:
+def unread_text(
+    found: Sequence[tuple[Run, Log]], with_pattern: bool = False, failure: Sequence[str] = ()
+) -> str:
     """That no step was found in these logs, and, of a single one, what it has instead.
 
-    `with_pattern`: the spec has a pattern of its own, which matches no line.
+    `with_pattern`: the spec has a pattern of its own, which matches no line. `failure`: the end of
+    a traceback in a single log.
     """
+    if failure:
+        title = f"{found[0][0].name}: it failed before its first step:"
+        return "\n".join(map(printable, (title, *(f"  {line}" for line in failure))))
     lines = [
         f"{run.name}: no step was found in {counted(log.lines, 'line')}."
         if log.bytes or log.lines

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 import re
+from typing import Any
 
 from clusterjobs.report.logs.records import Log, Window
 from clusterjobs.report.make_run import make_run
@@ -54,6 +56,20 @@ def test_of_a_log_without_steps_it_is_said_what_to_write() -> None:
     assert "report: {step: 'step (\\d+)'" in text
     assert "--spec" in text
     assert text.endswith("the most frequent lines:\n  hello")
+
+
+def test_of_a_job_that_failed_before_its_first_step_the_traceback_is_shown_first(
+    tmp_path: pathlib.Path, clusterjobs: Any
+) -> None:
+    log = tmp_path / "train.log"
+    log.write_text(
+        "loading\nTraceback (most recent call last):\n"
+        '  File "train.py", line 3, in <module>\n    main()\nValueError: no data in /fsx/a\n'
+    )
+    lines = clusterjobs("report", str(log)).out.splitlines()
+    assert lines[0].endswith(": it failed before its first step:")
+    assert "  ValueError: no data in /fsx/a" in lines
+    assert not any("Formats that were tried" in line for line in lines)
 
 
 def test_of_an_empty_log_no_format_was_tried() -> None:
