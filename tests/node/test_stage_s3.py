@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pathlib
 import re
 import stat
 import sys
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -432,3 +434,26 @@ def test_names_that_no_folder_can_hold_are_refused(modules, names) -> None:
 
     with pytest.raises(stage_s3.StageError, match="s3://corpus"):
         stage_s3._listing({name: [1, ""] for name in names}, "s3://corpus")
+
+
+def test_an_object_that_is_written_after_it_was_read_is_read_again(tmp_path, modules) -> None:
+    """A tool may write to where an object is compared."""
+    import stage_log
+    import stage_s3
+
+    path = tmp_path / "a"
+    path.write_bytes(b"good")
+    os.utime(path, ns=(1, 1))
+    tools = types.SimpleNamespace(aws=[], etag_is_checksum=lambda _: True)
+    wanted = {"a": [4, hashlib.md5(b"good").hexdigest()]}
+    verifier = stage_s3.ObjectVerifier(tools, str(tmp_path), wanted, stage_log.Progress("a", 4))
+
+    def finished() -> list[str] | None:
+        if "a" not in verifier.found:
+            return []
+        path.write_bytes(b"evil")
+        os.utime(path, ns=(2, 2))
+        return None
+
+    verifier.run(["a"], finished)
+    assert verifier.find_bad() == {"a": "differs from its ETag"}

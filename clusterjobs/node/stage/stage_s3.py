@@ -150,8 +150,8 @@ class ObjectVerifier:
 
     def __init__(self, bucket: Bucket, to: str, wanted: Objects, progress: Progress) -> None:
         self._bucket, self._to, self._wanted, self._progress = bucket, to, wanted, progress
-        # Of each object that has arrived: the verdict, and the checksums.
-        self.found: Dict[str, Tuple[int, List[int]]] = {}
+        # Of each object that has arrived: the verdict, checksums, and the status of the file.
+        self.found: Dict[str, Tuple[int, List[int], Tuple[int, ...]]] = {}
 
     def run(
         self, existing: Sequence[str], finished: Optional[Callable[[], Optional[List[str]]]]
@@ -163,6 +163,13 @@ class ObjectVerifier:
             return None if names is None else self._batches(names)
 
         self._read(existing, PART_SIZES, more_batches)
+        # Read files again that have been written since: a tool may write where they are read.
+        again = [
+            name
+            for name, row in self.found.items()
+            if row[2] != _stamp_of(os.lstat(path_of(self._to, name)))
+        ]
+        self._read(again)
 
     def find_bad(self) -> Dict[str, str]:
         """What is wrong with objects, by name."""
@@ -216,11 +223,16 @@ class ObjectVerifier:
     def _batches(self, names: Sequence[str]) -> List[Sequence[str]]:
         return [names[slice(*one)] for one in batches([self._wanted[name][0] for name in names])]
 
-    def _check(self, name: str, sizes: Sequence[int]) -> Tuple[int, List[int]]:
+    def _check(self, name: str, sizes: Sequence[int]) -> Tuple[int, List[int], Tuple[int, ...]]:
         size, etag = self._wanted[name]
         sizes = sizes or possible_part_sizes(size, etag.partition("-")[2])
         with open(path_of(self._to, name), "rb") as file:
-            return check_etag(file.fileno(), size, etag, sizes)  # type: ignore[no-any-return]
+            stamp = _stamp_of(os.fstat(file.fileno()))
+            return (*check_etag(file.fileno(), size, etag, sizes), stamp)
+
+
+def _stamp_of(status: os.stat_result) -> Tuple[int, ...]:
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _size(path: str) -> Optional[int]:
