@@ -963,6 +963,35 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   # The framework's own parser, in the job's Python: a wrong argument ends the job here.
   check_arguments job_dir="${job_dir-}"
 
+# ======== horovod-2node
+  # ---- preflight: check every node before the training ---------------------------------------
+  python=$(find_python) || fail 'the preflight needs Python 3.7 or newer'
+  checks=(
+    seconds=60 # for all checks; a node that does not answer in time is bad
+    gpus=1 # the job's GPUs of a g5.xlarge
+    processes # a whole node: no other process uses its GPUs
+    mount=/fsx # fsx of one-gpu
+    "folder=$job_dir" # the job's own folder: the same for all nodes
+    "space=10:$job_dir" # GiB free: the job's own folder
+    space=1:/tmp # GiB free: programs keep temporary files there
+    clock=5 # seconds apart: logs, file times, signed requests
+    network # an interface that NCCL_SOCKET_IFNAME takes
+    names # every node finds MASTER_ADDR by its name
+    port # MASTER_PORT is free, and every node can call it
+  )
+  check_nodes
+  # An all-reduce of all ranks has to reach the rate that the network of the nodes allows.
+  srun_options=(
+    --nodes=2 # all of the job's
+    --ntasks=2 # a task for each rank
+    --ntasks-per-node=1 # likewise
+    --overlap # beside what else this job may run
+    --cpu-bind=none # as for the training
+    --kill-on-bad-exit=1 # one dead task ends them all
+    --cpus-per-task=4 # a rank's; else srun takes the job's
+  )
+  check_all_reduce 10 50 240
+
 # ======== fabric-infiniband
   # ---- preflight: check every node before the training ---------------------------------------
   python=$(find_python) || fail 'the preflight needs Python 3.7 or newer'
