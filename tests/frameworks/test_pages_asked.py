@@ -6,6 +6,7 @@ import importlib.util
 import os
 import pathlib
 import re
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -32,6 +33,7 @@ FOLDERS = {
     "megatron-deepspeed": "Megatron-DeepSpeed",
     "gpt-neox": "gpt-neox",
 }
+PYTHONS = {"gpt-neox": "gpt-neox-python"}  # a virtual environment among the checkouts
 
 
 @pytest.fixture
@@ -87,8 +89,18 @@ def test_the_specs_of_pages_and_examples_are_taken(
         if framework not in FOLDERS and script.endswith(".py") and not script.startswith("/"):
             (tmp_path / script).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / script).write_text("")
-    said = answers([(plan, workdir) for _, plan in asked], tmp_path / "asked", [], environment)
+    python = pathlib.Path(sys.executable)
+    if framework in PYTHONS:
+        python = pathlib.Path(os.environ[CHECKOUTS]) / PYTHONS[framework] / "bin/python"
+        if not python.is_file():
+            pytest.skip(f"no virtual environment {PYTHONS[framework]}")
+    plans = [(plan, workdir) for _, plan in asked]
+    said = answers(plans, tmp_path / "asked", [], environment, str(python))
     wrong = [(name, one) for (name, _), one in zip(asked, said, strict=True) if one["problems"]]
     for (name, _), one in zip(asked, said, strict=True):
         print(f"{name}: {one['version']}: {one['not_checked'] or one['problems'] or 'taken'}")
     assert not wrong
+    unasked = [
+        (name, one) for (name, _), one in zip(asked, said, strict=True) if one["not_checked"]
+    ]
+    assert all("Please install TE" in one["not_checked"] for _, one in unasked), unasked

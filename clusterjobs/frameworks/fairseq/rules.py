@@ -323,6 +323,18 @@ TRAINING_RULES: tuple[Rule[Given], ...] = (
         warning=True,
     ),
     row(
+        "`min-lr` above `lr` with the schedule cosine",
+        "it lowers min-lr to lr: the learning rate never changes",
+        "fairseq/optim/lr_scheduler/cosine_lr_scheduler.py",
+        Case(
+            "min_lr",
+            "it > lr, lr_scheduler == cosine",
+            "above lr, so that the learning rate never changes",
+            "a smaller number",
+        ),
+        warning=True,
+    ),
+    row(
         "`patience` or `best-checkpoint-metric` with `disable-validation`",
         "there is no loss to compare: it never stops early, and no checkpoint is the best",
         "fairseq_cli/train.py, should_stop_early",

@@ -27,7 +27,7 @@ def check(request: Request) -> None:
     arguments = request.words[names.index(program) + 1 :]
     of_hydra = importlib.import_module("hydra.errors").HydraException
     of_omegaconf = importlib.import_module("omegaconf.errors").OmegaConfBaseException
-    with request.refusals(of_hydra, of_omegaconf):
+    with request.refusals(of_hydra, of_omegaconf, SyntaxError):  # it evaluates some values
         if hydra:
             compose(arguments)
         else:
