@@ -130,8 +130,8 @@ class Accounting:
         qos = self.run("sacctmgr", "-nP", "show", "qos", "format=name").stdout.split()
         if mine := [name for name in qos if name.startswith("clusterjobs")]:
             self.sacctmgr("delete", "qos", ",".join(mine))
-        limits = "MaxTRESPerJob=node=-1,gres/gpu=-1 MaxTRESPerNode=gres/gpu=-1 MaxWall=-1"
-        totals = "MaxTRESMinsPerJob=gres/gpu=-1 GrpTRES=node=-1,gres/gpu=-1"
+        limits = "MaxTRESPerJob=cpu=-1,node=-1,gres/gpu=-1 MaxTRESPerNode=gres/gpu=-1 MaxWall=-1"
+        totals = "MaxTRESMinsPerJob=gres/gpu=-1 GrpTRES=cpu=-1,node=-1,gres/gpu=-1"
         self.sacctmgr("modify", "cluster", "set", *limits.split(), *totals.split())
         self._add_users()
 
