@@ -12,7 +12,7 @@ from clusterjobs.clusters.parallelcluster.source import read_cluster
 from clusterjobs.frameworks import option_models
 from clusterjobs.sections.context import PointArray, PointPlan
 from clusterjobs.sections.order import resolve
-from clusterjobs.sections.points import point_arrays
+from clusterjobs.sections.points.arrays import point_arrays
 from clusterjobs.sections.render import Inputs, render_script
 from clusterjobs.spec.load import load_points
 

@@ -15,9 +15,9 @@ from clusterjobs.runs.follow.one_job import (
     LogPrinter,
     PolledQueue,
     job_with_id,
-    rank_choice,
     waiting,
 )
+from clusterjobs.runs.follow.rank_lines import rank_choice
 from clusterjobs.runs.jobs.choose import ChosenLog, NoPointError, chosen_log
 from clusterjobs.runs.jobs.records import job_roles, read_folder, unrecorded_attempts
 from clusterjobs.runs.status.job import no_record_note

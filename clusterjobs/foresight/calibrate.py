@@ -16,7 +16,8 @@ from clusterjobs.console import force_option, print_json, set_option, spec_argum
 from clusterjobs.errors import one_problem
 from clusterjobs.foresight.measured import Measurement, measured_key, store
 from clusterjobs.plugins import Unknown, read_run
-from clusterjobs.runs.jobs.folders import job_folders, logs_folder
+from clusterjobs.runs.jobs.folders import job_folders
+from clusterjobs.runs.jobs.logs_folder import logs_folder
 from clusterjobs.runs.load import load_first
 from clusterjobs.runs.run import Run
 from clusterjobs.runs.training import Training, steps_argument, training_of

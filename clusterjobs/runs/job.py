@@ -11,8 +11,9 @@ from clusterjobs.errors import one_problem
 from clusterjobs.plugins import PlannedJob, read_run
 from clusterjobs.runs.follow.one_job import PolledQueue, job_with_id
 from clusterjobs.runs.follow.run import ArrayTasks, Followed, FollowedPoints
-from clusterjobs.runs.jobs.folders import Submission, logs_folder, sweep_folder
+from clusterjobs.runs.jobs.folders import Submission
 from clusterjobs.runs.jobs.identity import token_of
+from clusterjobs.runs.jobs.logs_folder import logs_folder, sweep_folder
 from clusterjobs.runs.jobs.states import (
     CANCELLED,
     CHANGED,

@@ -242,7 +242,7 @@ class Run:
     def _arrays(self, points: Sequence[PointPlan]) -> tuple[PointArray, ...]:
         if self.sweep is None:
             return (PointArray(self.plan, PointTable((), (), self.points, (0,)), ""),)
-        from clusterjobs.sections.points import point_arrays
+        from clusterjobs.sections.points.arrays import point_arrays
 
         code = "\n".join(one.text for one in self.inputs.templates.files)
         return point_arrays(points, self.max_array_size, not self.sweep.array, code)

@@ -11,7 +11,8 @@ from typing import Any
 from clusterjobs.clusters.facts import BucketLink
 from clusterjobs.frameworks.base import JOB_DIR, folder_on_the_node
 from clusterjobs.script import shell
-from clusterjobs.script.shell import NOTHING, ShellText, command_text
+from clusterjobs.script.lines import NOTHING, command_text
+from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.context import Context, Rendering
 from clusterjobs.sections.plan import POINT, Checkpoints, Export, Staging
 from clusterjobs.sections.storage import Storage, is_below

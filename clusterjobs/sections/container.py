@@ -11,15 +11,8 @@ from typing import Any
 
 from clusterjobs.frameworks.base import JOB_DIR, folder_on_the_node
 from clusterjobs.script import shell
-from clusterjobs.script.shell import (
-    ShellText,
-    TemplateName,
-    heading,
-    once_per_node,
-    option_lines,
-    with_reason,
-    wrapped,
-)
+from clusterjobs.script.lines import heading, once_per_node, option_lines, with_reason, wrapped
+from clusterjobs.script.shell import ShellText, TemplateName
 from clusterjobs.sections.context import Context, Rendering
 from clusterjobs.sections.fabrics import EFA_LIBRARIES, fabric_of
 from clusterjobs.sections.plan import Container, Environment, Mounted, Placement

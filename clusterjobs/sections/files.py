@@ -8,7 +8,8 @@ from typing import Any
 from clusterjobs import resources
 from clusterjobs.frameworks.base import ConfigFile
 from clusterjobs.script import shell
-from clusterjobs.script.shell import ShellText, wrapped
+from clusterjobs.script.lines import wrapped
+from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.context import Context, Rendering
 from clusterjobs.sections.plan import CONTAINER_SETUP, Files, Input, Plan
 from clusterjobs.sections.storage import is_below

@@ -10,15 +10,8 @@ from clusterjobs.frameworks.arguments import argument_key, argument_names, given
 from clusterjobs.frameworks.base import Program, Task, folder_on_the_node
 from clusterjobs.launchers import LAUNCHERS, SSH_PROGRAMS, Launched
 from clusterjobs.script import shell
-from clusterjobs.script.shell import (
-    NOTHING,
-    ShellText,
-    TemplateName,
-    command_text,
-    heading,
-    once_per_node,
-    option_lines,
-)
+from clusterjobs.script.lines import NOTHING, command_text, heading, once_per_node, option_lines
+from clusterjobs.script.shell import ShellText, TemplateName
 from clusterjobs.sections.context import Context, Rendering
 from clusterjobs.sections.environment.forced import (
     forced_for_ranks,

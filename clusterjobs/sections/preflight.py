@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from clusterjobs.frameworks.base import JOB_DIR
 from clusterjobs.script import shell
-from clusterjobs.script.shell import ShellText, command_text, option_lines, with_reason
+from clusterjobs.script.lines import command_text, option_lines, with_reason
+from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.context import Context, Rendering
 from clusterjobs.sections.fabrics import fabric_of
 from clusterjobs.sections.plan import AllReduce, Check, Placement, Preflight

@@ -90,7 +90,7 @@ def plan_json(plan: Plan, inputs: Inputs, point: PointPlan | None = None) -> Val
 
 def joined_records(table: PointTable, inputs: Inputs) -> tuple[Value, PointTable]:
     """plan.json of all points in one text, and the table with the columns that it needs."""
-    from clusterjobs.sections.points import columns_to_extend, extended  # for a sweep
+    from clusterjobs.sections.points.arrays import columns_to_extend, extended  # for a sweep
 
     columns = columns_to_extend(table)
     texts = tuple(plan_json(one.plan, inputs, one) for one in table.points)

@@ -10,7 +10,8 @@ from typing import Any
 from clusterjobs.errors import counted
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.launchers import LAUNCHERS
-from clusterjobs.script.shell import ShellText, command_text, heading, option_lines
+from clusterjobs.script.lines import command_text, heading, option_lines
+from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.context import Context, Rendering
 from clusterjobs.sections.environment.forced import node_environment
 from clusterjobs.sections.placement import first_nodes

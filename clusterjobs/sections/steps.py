@@ -9,7 +9,8 @@ from clusterjobs.errors import counted
 from clusterjobs.frameworks.base import JOB_DIR
 from clusterjobs.launchers import LAUNCHERS, Launcher
 from clusterjobs.script import shell
-from clusterjobs.script.shell import WIDTH, ShellText, command_text, once_per_node, program_text
+from clusterjobs.script.lines import WIDTH, command_text, once_per_node, program_text
+from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.context import Context, Rendering
 from clusterjobs.sections.environment.forced import node_environment
 from clusterjobs.sections.files import INTERPRETERS

@@ -196,8 +196,8 @@ def _check_cluster(text: str, file: pathlib.Path, options: _Options) -> list[Pro
 
 def _check_config(text: str, config: Config, options: _Options) -> list[Problem]:
     from clusterjobs.validation.finding import problems
-    from clusterjobs.validation.own_checks import find_misread
     from clusterjobs.validation.upgrade import shell_problems, template_problems
+    from clusterjobs.validation.yaml_1_1 import find_misread
 
     if config.unresolved:
         return [*config.unresolved]

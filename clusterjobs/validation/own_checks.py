@@ -3,10 +3,7 @@
 Each check in the table reads a config's plain data and the account, and yields findings.
 """
 
-import re
 from collections.abc import Callable, Iterator
-
-import yaml
 
 from clusterjobs.catalog import catalogue_date, find_instance_type, instance_type_names
 from clusterjobs.clusters.parallelcluster.detect import at, items, text, truth
@@ -15,45 +12,8 @@ from clusterjobs.slurm.values import conf_parameters, has_parameter, wrong_conf_
 from clusterjobs.validation import finding as walk
 from clusterjobs.validation.account import Account, offered_nowhere, region_names, zones_of_type
 from clusterjobs.validation.default_account import storage_ids
-from clusterjobs.validation.finding import FSX_LUSTRE, Data, Entry, Finding, Level, has, scalars
-from clusterjobs.yaml.document import Document, Path, look_at
-
-# ------------------------------------------------------------------ read as another number
-# Values that ParallelCluster's parser, of YAML 1.1, reads as another number than they look.
-#
-# 12:00:00 is the number 43200 there, and 010 is 8.
-
-_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
-_PLAIN = (True, False)
-_DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9]*|0x[0-9a-fA-F]+|[0-9]*\.[0-9]*([eE][-+]?[0-9]+)?|\.inf)")
-
-
-def find_misread(document: Document, base: Path) -> Iterator[Finding]:
-    """Values without quotes that YAML 1.1 alone takes for that number."""
-    for path, _ in scalars(look_at(document.value, base)):
-        whole = (*base, *path)
-        if not has(document.value, whole):
-            continue
-        start, end = document.span(whole)
-        written = document.text[start:end].strip()
-        theirs = _read(written)
-        if theirs is not None and not _DECIMAL.fullmatch(written):
-            what = f"ParallelCluster reads {written} as the number {theirs}, by YAML 1.1"
-            yield Finding(what, path, hint=f'write it in quotes: "{written}"')
-
-
-def _read(written: str) -> float | None:
-    """The number that YAML 1.1 reads; None if it reads none."""
-    loader = yaml.SafeLoader("")
-    tag = loader.resolve(yaml.ScalarNode, written, _PLAIN)  # type: ignore[no-untyped-call]
-    if tag not in _NUMBERS:
-        return None
-    try:
-        number = loader.construct_object(yaml.ScalarNode(tag, written))
-    except ValueError:
-        return None
-    return number if isinstance(number, (int, float)) else None
-
+from clusterjobs.validation.finding import FSX_LUSTRE, Data, Entry, Finding, Level
+from clusterjobs.yaml.document import Path
 
 # ------------------------------------------------------------------ regions and instance types
 

@@ -14,7 +14,7 @@ from script_stage import Stage
 
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.resources import template_texts
-from clusterjobs.script.shell import functions
+from clusterjobs.script.lines import functions
 from clusterjobs.spec.reserved_names import COMPUTED, OF_THE_SCRIPT
 
 # Programs too, and they do the same.

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterjobs.runs.follow import one_job
-from clusterjobs.runs.follow.one_job import Labels, RankFilter
+from clusterjobs.runs.follow import rank_lines as rank_filter
+from clusterjobs.runs.follow.rank_lines import Labels, RankFilter
 
 LOG = "clusterjobs: attempt 2\n0: a\n1: b\n 1: \n10: d\n1: e\n0: 1: f\n1: no end"
 OF_RANK_1 = "b\n\ne\nno end"
@@ -38,7 +38,7 @@ def test_without_a_line_of_the_rank_nothing_is_found() -> None:
 
 
 def test_a_line_longer_than_the_memory_is_passed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(one_job, "_LONGEST_WAIT", 300)
+    monkeypatch.setattr(rank_filter, "_LONGEST_WAIT", 300)
     rank = RankFilter(Labels(1), 1)
     parts = ["0: " + "x" * 400, "1: y", "\n1: " + "z" * 400, "0: z", "z\n0: a\n1: b\n"]
     passed = [rank.passed(part) for part in parts]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterjobs.runs.follow.one_job import Labels, RankText
+from clusterjobs.runs.follow.rank_lines import Labels, RankText
 
 BY_RANK, BY_NODE, BY_NOBODY = Labels(1), Labels(8), Labels(0)
 

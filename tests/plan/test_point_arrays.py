@@ -6,7 +6,7 @@ import pytest
 from planned_sweeps import arrays_of, points_of
 
 from clusterjobs.sections.context import PointArray
-from clusterjobs.sections.points import point_arrays
+from clusterjobs.sections.points.arrays import point_arrays
 from clusterjobs.text import joined, show, variable
 
 

@@ -15,7 +15,7 @@ from clusterjobs.sections.context import PointArray, PointPlan
 from clusterjobs.sections.order import resolve
 from clusterjobs.sections.placement.node_share import tasks_of_points
 from clusterjobs.sections.plan import Plan
-from clusterjobs.sections.points import point_arrays
+from clusterjobs.sections.points.arrays import point_arrays
 from clusterjobs.spec.load import load_points
 
 SWEEP = {"per_node": 8, "grid": {"args.lr": [1, 2, 3]}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterjobs.validation.own_checks import find_misread
+from clusterjobs.validation.yaml_1_1 import find_misread
 from clusterjobs.yaml import document as yaml_document
 
 

@@ -14,7 +14,7 @@ from clusterjobs.plugins import on_this_machine
 from clusterjobs.runs.follow import one_job as polled_queue
 from clusterjobs.runs.follow.interrupts import asks_before_it_stops, postponed_interrupts
 from clusterjobs.runs.follow.one_job import FollowedJob, JobEnd, LogPrinter, PolledQueue, job_end
-from clusterjobs.runs.jobs.folders import logs_folder, sweep_folder
+from clusterjobs.runs.jobs.logs_folder import logs_folder, sweep_folder
 from clusterjobs.runs.jobs.patterns import points_matching
 from clusterjobs.runs.jobs.states import (
     CANCELLED,

@@ -13,14 +13,9 @@ from typing import BinaryIO, cast
 from clusterjobs.console import say_on_stderr
 from clusterjobs.errors import InputError
 from clusterjobs.runs.find_specs import specs_of
-from clusterjobs.runs.jobs.folders import (
-    append_cancellation,
-    logs_folder,
-    read_submissions,
-    record_files,
-    sweep_folder,
-)
+from clusterjobs.runs.jobs.folders import append_cancellation, read_submissions, record_files
 from clusterjobs.runs.jobs.identity import token_of
+from clusterjobs.runs.jobs.logs_folder import logs_folder, sweep_folder
 from clusterjobs.runs.spec_files import SpecFiles
 from clusterjobs.slurm.queue import Queued, cancel
 

@@ -11,7 +11,8 @@ from clusterjobs.console import printable, say_on_stderr, table
 from clusterjobs.errors import InputError, Problem, one_problem
 from clusterjobs.runs.find_specs import specs_named, specs_of
 from clusterjobs.runs.jobs.find import SpecJobs, spec_jobs
-from clusterjobs.runs.jobs.folders import digest_of, logs_folder, point_folders, point_jobs
+from clusterjobs.runs.jobs.folders import digest_of, point_folders, point_jobs
+from clusterjobs.runs.jobs.logs_folder import logs_folder
 from clusterjobs.runs.jobs.patterns import one_point, points_matching
 from clusterjobs.runs.jobs.states import (
     MISSING,

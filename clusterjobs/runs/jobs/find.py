@@ -7,14 +7,9 @@ from typing import NamedTuple
 
 from clusterjobs.errors import InputError, one_problem
 from clusterjobs.plugins import local_cluster, on_this_machine
-from clusterjobs.runs.jobs.folders import (
-    JobFolder,
-    Submission,
-    job_folders,
-    logs_folder,
-    read_submissions,
-)
+from clusterjobs.runs.jobs.folders import JobFolder, Submission, job_folders, read_submissions
 from clusterjobs.runs.jobs.identity import is_of_folder, token_of, with_ids
+from clusterjobs.runs.jobs.logs_folder import logs_folder
 from clusterjobs.runs.jobs.records import OF_SLURM
 from clusterjobs.runs.jobs.unstarted import (
     DEFAULT_OUTPUT,

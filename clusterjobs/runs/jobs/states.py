@@ -18,9 +18,9 @@ from clusterjobs.runs.jobs.folders import (
     point_jobs,
     read_submissions,
     start_time,
-    sweep_folder,
 )
 from clusterjobs.runs.jobs.identity import is_of_folder, is_of_submission, tasks_by_token, with_ids
+from clusterjobs.runs.jobs.logs_folder import sweep_folder
 from clusterjobs.runs.jobs.records import (
     NO_RECORD,
     OF_SLURM,

@@ -23,9 +23,8 @@ from clusterjobs.runs.jobs.folders import (
     point_jobs,
     read_plan,
     read_submissions,
-    sweep_folder,
-    sweep_name,
 )
+from clusterjobs.runs.jobs.logs_folder import sweep_folder, sweep_name
 from clusterjobs.runs.jobs.records import read_folder
 from clusterjobs.runs.jobs.states import MISSING, PENDING, RUNNING, STATES, PointState, sweep_states
 from clusterjobs.runs.status.job import Queue, log_patterns

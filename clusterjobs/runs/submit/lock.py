@@ -21,7 +21,8 @@ from typing import BinaryIO, cast
 from clusterjobs.errors import InputError, one_problem
 from clusterjobs.files import open_regular
 from clusterjobs.runs.jobs import folders as submissions
-from clusterjobs.runs.jobs.folders import SUBMISSIONS, own_record, share_with_group
+from clusterjobs.runs.jobs.folders import SUBMISSIONS, own_record
+from clusterjobs.runs.jobs.logs_folder import share_with_group
 
 LOCK = "submit.lock"
 TIMEOUT = 120.0  # seconds

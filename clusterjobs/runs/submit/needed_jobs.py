@@ -15,10 +15,9 @@ from clusterjobs.runs.jobs.folders import (
     Submission,
     digest_of,
     job_folders,
-    logs_folder,
     read_submissions,
-    sweep_folder,
 )
+from clusterjobs.runs.jobs.logs_folder import logs_folder, sweep_folder
 from clusterjobs.runs.jobs.records import read_folder
 from clusterjobs.runs.jobs.states import (
     CANCELLED,

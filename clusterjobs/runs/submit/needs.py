@@ -8,7 +8,8 @@ from typing import NamedTuple, Protocol
 
 from clusterjobs.console import TERMINAL, Messages, Say
 from clusterjobs.errors import InputError, Problem, counted, in_order, one_problem
-from clusterjobs.runs.jobs.folders import NeededJob, digest_of, make_logs_folder
+from clusterjobs.runs.jobs.folders import NeededJob, digest_of
+from clusterjobs.runs.jobs.logs_folder import make_logs_folder
 from clusterjobs.runs.jobs.states import COMPLETED, PENDING, PointState, counts_in_words
 from clusterjobs.runs.load import load
 from clusterjobs.runs.run import Run
@@ -26,9 +27,10 @@ from clusterjobs.runs.submit.needed_jobs import (
     record_folder,
     to_run_first,
 )
+from clusterjobs.runs.submit.plain import submit_plain
 from clusterjobs.runs.submit.points import SubmitOptions, submit_sweep
 from clusterjobs.runs.submit.report import NeedRow, row_of_others, row_to_submit
-from clusterjobs.runs.submit.sbatch import fitted_to_slurm, submit_plain
+from clusterjobs.runs.submit.sbatch import fitted_to_slurm
 from clusterjobs.runs.write import write_outputs
 from clusterjobs.slurm.queue import by_id, known_jobs, queued_jobs
 from clusterjobs.spec.keys.sweep import Point

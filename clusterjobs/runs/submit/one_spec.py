@@ -7,17 +7,15 @@ import os
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO
 
 from clusterjobs.console import TERMINAL, Messages
 from clusterjobs.errors import InputError, one_problem
-from clusterjobs.runs.jobs.find import submissions_of
-from clusterjobs.runs.jobs.folders import Submission, job_folders, make_logs_folder, start_time
-from clusterjobs.runs.jobs.identity import with_ids
+from clusterjobs.runs.jobs.logs_folder import make_logs_folder
 from clusterjobs.runs.run import Run
-from clusterjobs.runs.submit.lock import submit_lock, user_name
+from clusterjobs.runs.submit.lock import submit_lock
 from clusterjobs.runs.submit.needed_jobs import WaitsFor
+from clusterjobs.runs.submit.plain import submit_plain, unanswered_request
 from clusterjobs.runs.submit.points import (
     Chosen,
     RunJob,
@@ -26,46 +24,12 @@ from clusterjobs.runs.submit.points import (
     chosen_now,
     submit_sweep,
 )
-from clusterjobs.runs.submit.sbatch import (
-    Submitted,
-    fitted_to_slurm,
-    record_submission,
-    settled_jobs,
-    submit_plain,
-)
+from clusterjobs.runs.submit.sbatch import Submitted, fitted_to_slurm, record_submission
 from clusterjobs.runs.warnings import missing_where_submitted
 from clusterjobs.runs.write import write_outputs
 
 if TYPE_CHECKING:
     from clusterjobs.runs.submit.needs import Needs
-
-
-# ------------------------------------------------------------------ one job
-# Submits a spec without a sweep: a run with one point, recorded beside its jobs.
-#
-# Each `submit` of it is a job of its own, except one that repeats a `submit` without an answer.
-
-
-def unanswered_request(run: Run, logs: pathlib.Path) -> Submission | None:
-    """The same job, if an earlier `submit` has passed it to sbatch and got no answer, and Slurm has
-    taken it; with its id."""
-    (point,) = run.points
-    name, file = point.point.name, run.inputs.spec[0]
-    own = [one for one in submissions_of(file, name, logs) if one.user == user_name()]
-    waiting = [one for one in own if one.job_id is None and one.content == {name: point.content}]
-    if not waiting:
-        return None
-    found = [
-        one for one in with_ids(waiting, settled_jobs(waiting) or ()) if one.job_id is not None
-    ]
-    if found:
-        return found[-1]
-    recorded = {str(one.job_id) for one in own}
-    for job in job_folders(logs):  # it may have ended long ago
-        is_same = job.is_of(name, file) and job.plan.get("content") == point.content
-        if is_same and job.job_id not in recorded and start_time(job.path) >= waiting[0].time:
-            return replace(waiting[0], job_id=int(job.job_id))
-    return None
 
 
 def submit_run(

@@ -14,12 +14,10 @@ from clusterjobs.runs.jobs.folders import (
     Submission,
     digest_of,
     former_points,
-    make_point_folders,
-    make_sweep_folder,
     read_submissions,
-    sweep_folder,
 )
 from clusterjobs.runs.jobs.identity import token_of
+from clusterjobs.runs.jobs.logs_folder import make_point_folders, make_sweep_folder, sweep_folder
 from clusterjobs.runs.jobs.patterns import points_matching
 from clusterjobs.runs.jobs.states import PointState, Wanted, points_to_submit, sweep_states
 from clusterjobs.runs.run import PointTask, Run, RunScript

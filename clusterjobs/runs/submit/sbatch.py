@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple
 
-from clusterjobs.console import Say
 from clusterjobs.errors import InputError, Problem, one_problem
 from clusterjobs.runs.follow.interrupts import postponed_interrupts
 from clusterjobs.runs.jobs.folders import (
@@ -26,7 +25,6 @@ from clusterjobs.runs.jobs.folders import (
 from clusterjobs.runs.jobs.identity import token_of
 from clusterjobs.runs.run import Run
 from clusterjobs.runs.submit.lock import user_name
-from clusterjobs.runs.submit.needed_jobs import WaitsFor
 from clusterjobs.sections.plan import Plan
 from clusterjobs.slurm.queue import Queued, known_jobs
 from clusterjobs.text import show
@@ -327,27 +325,6 @@ def _number(text: str | None) -> int | None:
 
 # ------------------------------------------------------------------ slurm arrays
 # Fits the arrays of a sweep to the limits of the running Slurm.
-
-
-def submit_plain(
-    run: Run,
-    script: str,
-    waits: WaitsFor,
-    record: BinaryIO | None,
-    say: Say,
-    sbatch: Sequence[str] = (),
-) -> Submitted:
-    """Submit it with a record, if there is one. Raises InputError."""
-    (point,) = run.points
-    name = point.point.name
-    intent = new_intent(
-        run.inputs.spec[0],
-        array=False,
-        points={"": name},
-        content={name: point.content},
-        needs=waits.needs,
-    )
-    return submit_recorded(script, run.plan, (*sbatch, *waits.options()), intent, record, say)
 
 
 def fitted_to_slurm(run: Run) -> Run:

@@ -8,7 +8,8 @@ from typing import Any
 
 from clusterjobs.frameworks.base import JOB_DIR, TOKEN, Variable, folder_on_the_node
 from clusterjobs.script import shell
-from clusterjobs.script.shell import WIDTH, ShellText, command_text, program_text, with_reason
+from clusterjobs.script.lines import WIDTH, command_text, program_text, with_reason
+from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.context import Context, Rendering
 from clusterjobs.sections.environment.checks import (
     check_references,
