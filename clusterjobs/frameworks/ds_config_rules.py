@@ -18,9 +18,11 @@ class DsConfig(NamedTuple):
     stage: int | None
     precision: str | None
 
-    def section(self, name: str) -> Mapping[str, Any]:
-        """A mapping of the config; empty where it is missing or no mapping."""
-        found = self.own.get(name)
+    def section(self, *names: str) -> Mapping[str, Any]:
+        """The mapping at a path of the config; empty where it is missing or no mapping."""
+        found: Any = self.own
+        for name in names:
+            found = found.get(name) if isinstance(found, dict) else None
         return found if isinstance(found, dict) else {}
 
 
@@ -111,8 +113,7 @@ def parameters_below_stage_3(config: DsConfig) -> Iterator[Finding]:
 def offloads(config: DsConfig, key: str) -> bool:
     """Whether the config moves something to the host's memory or a disk."""
     zero = config.section("zero_optimization")
-    section = zero.get(key)
-    device = section.get("device", "none") if isinstance(section, dict) else "none"
+    device = config.section("zero_optimization", key).get("device", "none")
     return device != "none" or (key == "offload_optimizer" and zero.get("cpu_offload") is True)
 
 
@@ -123,8 +124,8 @@ def offloads(config: DsConfig, key: str) -> bool:
     warning=True,
 )
 def clipping_in_the_optimizer(config: DsConfig) -> Iterator[Finding]:
-    params = config.section("optimizer").get("params")
-    if isinstance(params, dict) and "max_grad_norm" in params:
+    params = config.section("optimizer", "params")
+    if "max_grad_norm" in params:
         yield Finding(
             ("ds_config", "optimizer", "params", "max_grad_norm"),
             "is not a parameter of DeepSpeed's optimizers",
@@ -139,8 +140,7 @@ def clipping_in_the_optimizer(config: DsConfig) -> Iterator[Finding]:
 )
 def nvme_without_a_path(config: DsConfig) -> Iterator[Finding]:
     for key in ("offload_optimizer", "offload_param"):
-        found = config.section("zero_optimization").get(key)
-        section = found if isinstance(found, dict) else {}
+        section = config.section("zero_optimization", key)
         if section.get("device") == "nvme" and not section.get("nvme_path"):
             path = ("ds_config", "zero_optimization", key, "device")
             yield Finding(path, "nvme needs a folder", "add nvme_path: /scratch/offload")
@@ -172,9 +172,8 @@ _OFF_BY_DEFAULT = (
     warning=True,
 )
 def warm_up_without_a_decay(config: DsConfig) -> Iterator[Finding]:
-    params = config.section("scheduler").get("params")
-    given = params if isinstance(params, dict) else {}
-    warm_up, total = given.get("warmup_num_steps"), given.get("total_num_steps")
+    params = config.section("scheduler", "params")
+    warm_up, total = params.get("warmup_num_steps"), params.get("total_num_steps")
     if isinstance(warm_up, (int, float)) and isinstance(total, (int, float)) and warm_up >= total:
         path = ("ds_config", "scheduler", "params", "warmup_num_steps")
         yield Finding(path, f"a warm-up of {warm_up} steps of {total}", "a smaller number")
@@ -188,12 +187,17 @@ def warm_up_without_a_decay(config: DsConfig) -> Iterator[Finding]:
 )
 def keys_without_zero(config: DsConfig) -> Iterator[Finding]:
     zero = config.section("zero_optimization")
-    for key in () if config.stage or zero.get("stage") else _OF_ANY_STAGE & zero.keys():
-        path = ("ds_config", "zero_optimization", key)
-        yield Finding(path, "has no effect without ZeRO", "write zero: {stage: 1}, or remove it")
+    if config.stage or zero.get("stage"):
+        return
+    for key in _OF_ANY_STAGE:
+        if key in zero:
+            path = ("ds_config", "zero_optimization", key)
+            yield Finding(
+                path, "has no effect without ZeRO", "write zero: {stage: 1}, or remove it"
+            )
 
 
-_OF_ANY_STAGE = {"overlap_comm", "reduce_bucket_size", "allgather_bucket_size", "reduce_scatter"}
+_OF_ANY_STAGE = ("overlap_comm", "reduce_bucket_size", "allgather_bucket_size", "reduce_scatter")
 
 
 RULES: tuple[Rule[DsConfig], ...] = (

@@ -87,21 +87,22 @@ def explain(key: str, what: str, as_json: bool) -> None:
 def _below(key: str, keys: tuple[Documented, ...]) -> list[Documented]:
     """The key, and those below it; all keys for "". Raises InputError for an unknown key.
 
-    The last part of a path is enough if there is no such key at the top.
+    The last part of a path is enough if there is no such key at the top: all keys that have it.
     """
     wanted = re.sub(r"\[\d*\]|\.\d+(?=\.|$)", "", key.strip())
     if not wanted:
         return list(keys)
     patterns = {one.path: _pattern(one.path) for one in keys}
-    own = next((path for path in patterns if re.fullmatch(patterns[path], wanted)), None)
-    own = own or next((path for path in patterns if path.endswith(f".{wanted}")), None)
-    if own is None:
+    own = [path for path in patterns if re.fullmatch(patterns[path], wanted)]
+    own = own or [path for path in patterns if path.endswith(f".{wanted}")]
+    if not own:
         known = [*map(typed_path, keys)]
         last = f".{wanted}".rpartition(".")[2]
         other = next((of for of, model in _MODELS.items() if last in _last_steps(model)), "")
         hint = f"clusterjobs explain --of {other} {last}" if other else did_you_mean(wanted, known)
         raise one_problem(f"unknown key {key}", None, hint=hint)
-    return [one for one in keys if one.path == own or one.path.startswith((f"{own}.", f"{own}["))]
+    below = tuple(f"{path}{sign}" for path in own for sign in ".[")
+    return [one for one in keys if one.path in own or one.path.startswith(below)]
 
 
 def _last_steps(model: type[SpecModel]) -> set[str]:

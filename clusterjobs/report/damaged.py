@@ -1,8 +1,8 @@
 """Finds single values of a log that the lines around them contradict: swapped, cut or damaged.
 
-A value inside of its bounds (`logs/bounds.py`) can still be wrong: a digit of the step, a loss that
-stands in another column. A step has to lie between those of its neighbours, and what one line alone
-says, far from all lines near it, is named and not used.
+A value within its bounds (`logs/bounds.py`) can still be wrong: a digit of the step has changed,
+or a loss is in another column. A step has to lie between those of its neighbours. A first or last
+loss, a memory or a count that is far from those of the lines near it is named, and not used.
 """
 
 from __future__ import annotations
@@ -74,15 +74,11 @@ def _of_steps(records: Sequence[Record]) -> tuple[list[Record], list[Window]]:
             kept.append(record)
             before = None if record.kind in _STARTS else before
             continue
-        if (
-            record.lines == 1
-            and record.values
-            and (
-                _is_out(record, before, behind, gaps)
-                if before
-                else is_first and behind is not None and record.step > behind.step
-            )
-        ):
+        if before:
+            contradicts = _is_out(record, before, behind, gaps)
+        else:
+            contradicts = is_first and behind is not None and record.step > behind.step
+        if contradicts and record.lines == 1 and record.values:
             out.append(record)
             continue
         if before and record.step > before.step:

@@ -173,10 +173,7 @@ class _Dated(SpecModel):
 
     from_: Annotated[
         Day | None,
-        Key(
-            "the first day: before it, nothing checks it, `policy test` included",
-            "2027-01-01",
-        ),
+        Key("the first day: before it, nothing checks it, `policy test` included", "2027-01-01"),
     ] = Field(None, alias="from")
     until: Annotated[Day | None, Key("the last day", "2027-01-31")] = None
 
@@ -193,48 +190,12 @@ class _Dated(SpecModel):
 class Selection(_NotEmpty):
     """The jobs that fit every list. A list fits if one of its values does; `*` is any text."""
 
-    clusters: Annotated[
-        Texts,
-        Key(
-            "names of clusters; `*` is any text",
-            "[p4d-a100]",
-        ),
-    ] = ()
-    queues: Annotated[
-        Texts,
-        Key(
-            "queues; `*` is any text",
-            "[gpu]",
-        ),
-    ] = ()
-    groups: Annotated[
-        Texts,
-        Key(
-            "groups of the user; `*` is any text",
-            "[students]",
-        ),
-    ] = ()
-    users: Annotated[
-        Texts,
-        Key(
-            "users; `*` is any text",
-            "[ada]",
-        ),
-    ] = ()
-    accounts: Annotated[
-        Texts,
-        Key(
-            "Slurm's accounts; `*` is any text",
-            "[nlp]",
-        ),
-    ] = ()
-    frameworks: Annotated[
-        Texts,
-        Key(
-            "frameworks of the spec; `*` is any text",
-            "[deepspeed]",
-        ),
-    ] = ()
+    clusters: Annotated[Texts, Key("names of clusters; `*` is any text", "[p4d-a100]")] = ()
+    queues: Annotated[Texts, Key("queues; `*` is any text", "[gpu]")] = ()
+    groups: Annotated[Texts, Key("groups of the user; `*` is any text", "[students]")] = ()
+    users: Annotated[Texts, Key("users; `*` is any text", "[ada]")] = ()
+    accounts: Annotated[Texts, Key("Slurm's accounts; `*` is any text", "[nlp]")] = ()
+    frameworks: Annotated[Texts, Key("frameworks of the spec; `*` is any text", "[deepspeed]")] = ()
 
     @property
     def kinds(self) -> set[str]:
@@ -261,54 +222,16 @@ class Limits(_NotEmpty):
     `team_`: the most that all jobs of the selection may use at the same time.
     """
 
-    nodes: Annotated[
-        Count | None,
-        Key(
-            "nodes of one job",
-            "2",
-        ),
-    ] = None
-    gpus: Annotated[
-        CountOrNone | None,
-        Key(
-            "GPUs of one job, on all its nodes",
-            "16",
-        ),
-    ] = None
-    gpus_per_node: Annotated[
-        CountOrNone | None,
-        Key(
-            "GPUs on a node",
-            "8",
-        ),
-    ] = None
-    time: Annotated[
-        Time | None,
-        Key(
-            "the time limit, as Slurm writes it",
-            "1-00:00:00",
-        ),
-    ] = None
-    gpu_hours: Annotated[
-        Hours | None,
-        Key(
-            "`gpus` times `time_limit`, in hours",
-            "100",
-        ),
-    ] = None
+    nodes: Annotated[Count | None, Key("nodes of one job", "2")] = None
+    gpus: Annotated[CountOrNone | None, Key("GPUs of one job, on all its nodes", "16")] = None
+    gpus_per_node: Annotated[CountOrNone | None, Key("GPUs on a node", "8")] = None
+    time: Annotated[Time | None, Key("the time limit, as Slurm writes it", "1-00:00:00")] = None
+    gpu_hours: Annotated[Hours | None, Key("`gpus` times `time_limit`, in hours", "100")] = None
     team_nodes: Annotated[
-        Count | None,
-        Key(
-            "nodes of all jobs of the selection at the same time",
-            "16",
-        ),
+        Count | None, Key("nodes of all jobs of the selection at the same time", "16")
     ] = None
     team_gpus: Annotated[
-        CountOrNone | None,
-        Key(
-            "GPUs of all jobs of the selection at the same time",
-            "128",
-        ),
+        CountOrNone | None, Key("GPUs of all jobs of the selection at the same time", "128")
     ] = None
 
 
@@ -316,19 +239,9 @@ class Images(_NotEmpty):
     """Names of container images; every spelling of a name is compared."""
 
     allow: Annotated[
-        Texts,
-        Key(
-            "the only ones, in any spelling",
-            '["registry.example.org/*"]',
-        ),
+        Texts, Key("the only ones, in any spelling", '["registry.example.org/*"]')
     ] = ()
-    forbid: Annotated[
-        Texts,
-        Key(
-            "those that no job may use, in any spelling",
-            '["*:latest"]',
-        ),
-    ] = ()
+    forbid: Annotated[Texts, Key("those that no job may use, in any spelling", '["*:latest"]')] = ()
 
 
 _ASKS = ("require", "allow", "forbid", "limits", "images", "preflight")
@@ -338,39 +251,18 @@ class Rule(_Dated):
     """One rule: which jobs it is for (`when`, `unless`), and what they must or must not have."""
 
     name: Annotated[
-        RuleName,
-        Key(
-            "letters, digits, `.`, `_` and `-`; unique in the file",
-            "account-required",
-        ),
+        RuleName, Key("letters, digits, `.`, `_` and `-`; unique in the file", "account-required")
     ]
     message: Annotated[
-        Message,
-        Key(
-            "what the user must do, in your words",
-            "write an account under sbatch",
-        ),
+        Message, Key("what the user must do, in your words", "write an account under sbatch")
     ]
-    link: Annotated[
-        Link | None,
-        Key(
-            "a page with more",
-            "https://wiki.example.org/accounts",
-        ),
-    ] = None
-    action: Annotated[
-        Literal["refuse", "warn"],
-        Key(
-            "`refuse` or `warn`",
-            "warn",
-        ),
-    ] = "refuse"
+    link: Annotated[Link | None, Key("a page with more", "https://wiki.example.org/accounts")] = (
+        None
+    )
+    action: Annotated[Literal["refuse", "warn"], Key("`refuse` or `warn`", "warn")] = "refuse"
     when: Annotated[
         Selection | None,
-        Key(
-            "the jobs that the rule is for. All that is written must fit",
-            "{queues: [gpu]}",
-        ),
+        Key("the jobs that the rule is for. All that is written must fit", "{queues: [gpu]}"),
     ] = None
     unless: Annotated[
         Annotated[Exemption, Tag("map")] | Annotated[tuple[Exemption, ...], Tag("list")],
@@ -396,28 +288,18 @@ class Rule(_Dated):
         ),
     ] = {}
     forbid: Annotated[
-        Annotated[
-            Annotated[TextsOfKeys, Tag("map")] | Annotated[Texts, Tag("list")],
-            Discriminator(lambda value: "map" if isinstance(value, dict) else "list"),
-        ],
+        Annotated[TextsOfKeys, Tag("map")] | Annotated[Texts, Tag("list")],
+        Discriminator(lambda value: "map" if isinstance(value, dict) else "list"),
         Key(
             "values that keys must not have, or a list of keys that must not be written",
             "{queue: [p5]}",
         ),
     ] = ()
     limits: Annotated[
-        Limits | None,
-        Key(
-            "the most that one job may use",
-            "{nodes: 2, time: 1-00:00:00}",
-        ),
+        Limits | None, Key("the most that one job may use", "{nodes: 2, time: 1-00:00:00}")
     ] = None
     images: Annotated[
-        Images | None,
-        Key(
-            "container images. All spellings are compared",
-            '{forbid: ["*:latest"]}',
-        ),
+        Images | None, Key("container images. All spellings are compared", '{forbid: ["*:latest"]}')
     ] = None
     preflight: Annotated[
         Checks | None,
@@ -454,7 +336,8 @@ class Policy(SpecModel):
     """All of a policy.yaml."""
 
     rules: Annotated[
-        Annotated[tuple[Rule, ...], Also(NULL)],
+        tuple[Rule, ...],
+        Also(NULL),
         Key(
             "a list of rules",
             "[{name: account, message: write an account, require: [sbatch.account]}]",

@@ -43,54 +43,19 @@ def _date(value: Any) -> str:
 class SitePrice(SpecModel):
     """The price of one node for one hour. It is valid in one region, or on one cluster."""
 
-    instance_type: Annotated[
-        Plain,
-        Key(
-            "the type of node",
-            "p4d.24xlarge",
-        ),
-    ]
+    instance_type: Annotated[Plain, Key("the type of node", "p4d.24xlarge")]
     usd_per_hour: Annotated[
-        Annotated[float, BeforeValidator(_usd)],
-        Key(
-            "what one node costs in an hour, in USD",
-            "18.5",
-        ),
+        float, BeforeValidator(_usd), Key("what one node costs in an hour, in USD", "18.5")
     ]
-    date: Annotated[
-        Annotated[str, BeforeValidator(_date)],
-        Key(
-            "since when",
-            "2026-11-22",
-        ),
-    ]
-    source: Annotated[
-        Plain,
-        Key(
-            "where the price is from",
-            "our discount",
-        ),
-    ]
+    date: Annotated[str, BeforeValidator(_date), Key("since when", "2026-11-22")]
+    source: Annotated[Plain, Key("where the price is from", "our discount")]
     region: Annotated[
-        Plain | None,
-        Key(
-            "where it is valid, unless `cluster` says it",
-            "us-east-1",
-        ),
+        Plain | None, Key("where it is valid, unless `cluster` says it", "us-east-1")
     ] = None
-    cluster: Annotated[
-        Plain | None,
-        Key(
-            "the cluster where it is valid",
-            "p4d-a100",
-        ),
-    ] = None
+    cluster: Annotated[Plain | None, Key("the cluster where it is valid", "p4d-a100")] = None
     purchase: Annotated[
         Literal["ONDEMAND", "SPOT", "CAPACITY_BLOCK"] | None,
-        Key(
-            "`ONDEMAND`, `SPOT` or `CAPACITY_BLOCK`; required with `region`",
-            "ONDEMAND",
-        ),
+        Key("`ONDEMAND`, `SPOT` or `CAPACITY_BLOCK`; required with `region`", "ONDEMAND"),
     ] = None
 
     @model_validator(mode="before")

@@ -40,9 +40,10 @@ class KnownOptions(NamedTuple):
         return self.versions[-1]
 
     def lacks(self, version: str, has: tuple[str, ...]) -> bool:
-        """Whether no version near this one, "25.11.8", is one that `has` it: it was tried in few.
+        """Whether Slurm `version`, "25.11.8", probably lacks what the versions `has` take.
 
-        Those are the same version, or the ones before and after it.
+        Few versions were asked. It is so if `has` has neither the last one asked up to this
+        version nor the first one from it on.
         """
         wanted = _number(version)
         before = [one for one in self.versions if _number(one) <= wanted][-1:]

@@ -189,18 +189,13 @@ class SiteVariable(SpecModel):
     """An environment variable that jobs of this cluster need, and why."""
 
     value: Annotated[
-        Annotated[field_types.LiteralText, AfterValidator(field_types.expandable_text)],
-        Key(
-            "its value; the node expands `${NAME}` in it",
-            "mlx5_0",
-        ),
+        field_types.LiteralText,
+        AfterValidator(field_types.expandable_text),
+        Key("its value; the node expands `${NAME}` in it", "mlx5_0"),
     ]
     reason: Annotated[
         Reason,
-        Key(
-            "why it is set: a comment in job.sh",
-            "the other ports are of the storage network",
-        ),
+        Key("why it is set: a comment in job.sh", "the other ports are of the storage network"),
     ]
 
 
@@ -221,28 +216,12 @@ class Defaults(SpecModel):
             "infiniband",
         ),
     ] = None
-    fabric_interfaces: Annotated[
-        Count | None,
-        Key(
-            "its interfaces in one node",
-            "4",
-        ),
-    ] = None
+    fabric_interfaces: Annotated[Count | None, Key("its interfaces in one node", "4")] = None
     network_gbps: Annotated[
-        Number | None,
-        Key(
-            "of one node, all interfaces together",
-            "400",
-            unit="Gbit/s",
-        ),
+        Number | None, Key("of one node, all interfaces together", "400", unit="Gbit/s")
     ] = None
     scratch: Annotated[
-        Folder | None,
-        Key(
-            "a folder on the node's own disk",
-            "/local",
-            default_is="`/tmp`",
-        ),
+        Folder | None, Key("a folder on the node's own disk", "/local", default_is="`/tmp`")
     ] = None
     request_gpus: Annotated[
         GpuRequests | None,
@@ -285,13 +264,7 @@ class NodeType(Defaults):
     `local_disk_gb`.
     """
 
-    cpus: Annotated[
-        Count | None,
-        Key(
-            "CPUTot of `scontrol show node`",
-            "96",
-        ),
-    ] = None
+    cpus: Annotated[Count | None, Key("CPUTot of `scontrol show node`", "96")] = None
     threads_per_core: Annotated[
         Count | None,
         Key(
@@ -300,26 +273,12 @@ class NodeType(Defaults):
             "2",
         ),
     ] = None
-    memory_mib: Annotated[
-        Mebibytes | None,
-        Key(
-            "RealMemory, in MiB",
-            "515000",
-        ),
-    ] = None
+    memory_mib: Annotated[Mebibytes | None, Key("RealMemory, in MiB", "515000")] = None
     gpus: Annotated[
-        Gpus | None,
-        Key(
-            "GPUs of a node, whether Slurm counts them or not; 0 if it has none",
-            "4",
-        ),
+        Gpus | None, Key("GPUs of a node, whether Slurm counts them or not; 0 if it has none", "4")
     ] = None
     gpu_type: Annotated[
-        Name | None,
-        Key(
-            "the type in Slurm's Gres: `a100` of `gpu:a100:4`",
-            "a100",
-        ),
+        Name | None, Key("the type in Slurm's Gres: `a100` of `gpu:a100:4`", "a100")
     ] = None
     gpu_model: Annotated[
         Line | None,
@@ -330,16 +289,10 @@ class NodeType(Defaults):
             default_is="that of `gpu_type`, if it is a known one",
         ),
     ] = None
-    gpu_memory: Annotated[
-        Gibibytes | None,
-        Key(
-            "of one GPU",
-            "80",
-            unit="GiB",
-        ),
-    ] = None
+    gpu_memory: Annotated[Gibibytes | None, Key("of one GPU", "80", unit="GiB")] = None
     features: Annotated[
-        Annotated[tuple[Feature, ...], Field(max_length=200)],
+        tuple[Feature, ...],
+        Field(max_length=200),
         Key(
             "Slurm's features of the nodes. Where a partition has several types, they "
             "select the type (`--constraint`)",
@@ -347,11 +300,7 @@ class NodeType(Defaults):
         ),
     ] = ()
     local_disk_gb: Annotated[
-        Gigabytes | None,
-        Key(
-            "size of the disk with `scratch`, in GB",
-            "1900",
-        ),
+        Gigabytes | None, Key("size of the disk with `scratch`, in GB", "1900")
     ] = None
 
 
@@ -372,11 +321,7 @@ class Partition(SpecModel):
         ),
     ]
     max_time: Annotated[
-        MaxTime | None,
-        Key(
-            "MaxTime, as Slurm writes it, or `UNLIMITED`",
-            "1-00:00:00",
-        ),
+        MaxTime | None, Key("MaxTime, as Slurm writes it, or `UNLIMITED`", "1-00:00:00")
     ] = None
     max_nodes: Annotated[
         NumberOfNodes | None,
@@ -387,18 +332,11 @@ class Partition(SpecModel):
         ),
     ] = None
     exclusive: Annotated[
-        Flag,
-        Key(
-            "`true` if jobs always get whole nodes (`OverSubscribe=EXCLUSIVE`)",
-            "true",
-        ),
+        Flag, Key("`true` if jobs always get whole nodes (`OverSubscribe=EXCLUSIVE`)", "true")
     ] = False
     default_time: Annotated[
         MaxTime | None,
-        Key(
-            "DefaultTime, the limit of a job without `time_limit`: a warning names it",
-            "01:00:00",
-        ),
+        Key("DefaultTime, the limit of a job without `time_limit`: a warning names it", "01:00:00"),
     ] = None
     max_cpus_per_node: Annotated[
         NumberOfNodes | None,
@@ -425,18 +363,10 @@ class Partition(SpecModel):
         ),
     ] = None
     def_mem_per_gpu: Annotated[
-        Mebibytes | None,
-        Key(
-            "DefMemPerGPU, in MiB: the same for jobs with GPUs",
-            "60000",
-        ),
+        Mebibytes | None, Key("DefMemPerGPU, in MiB: the same for jobs with GPUs", "60000")
     ] = None
     def_mem_per_node: Annotated[
-        Mebibytes | None,
-        Key(
-            "DefMemPerNode, in MiB: the same",
-            "250000",
-        ),
+        Mebibytes | None, Key("DefMemPerNode, in MiB: the same", "250000")
     ] = None
     accounts: Annotated[
         tuple[Name, ...],
@@ -446,13 +376,7 @@ class Partition(SpecModel):
             "[ml]",
         ),
     ] = ()
-    qos: Annotated[
-        tuple[Name, ...],
-        Key(
-            "AllowQos: the same for a QOS",
-            "[normal]",
-        ),
-    ] = ()
+    qos: Annotated[tuple[Name, ...], Key("AllowQos: the same for a QOS", "[normal]")] = ()
     deny_accounts: Annotated[
         tuple[Name, ...],
         Key(
@@ -472,20 +396,9 @@ class Description(Defaults):
     where the site chooses the partition. `auto_resume`: SageMaker HyperPod's --auto-resume.
     """
 
-    kind: Annotated[
-        Literal["slurm"],
-        Key(
-            "`slurm`",
-            "slurm",
-        ),
-    ]
+    kind: Annotated[Literal["slurm"], Key("`slurm`", "slurm")]
     name: Annotated[
-        Name | None,
-        Key(
-            "the cluster's name in messages",
-            "booster",
-            default_is="the file's name",
-        ),
+        Name | None, Key("the cluster's name in messages", "booster", default_is="the file's name")
     ] = None
     slurm_version: Annotated[
         Version | None,
@@ -566,24 +479,14 @@ class Description(Defaults):
     auto_resume: Annotated[
         Flag,
         Key(
-            "`true` on SageMaker HyperPod: `srun --auto-resume=1` where restarts are wanted",
-            "true",
+            "`true` on SageMaker HyperPod: `srun --auto-resume=1` where restarts are wanted", "true"
         ),
     ] = False
     accounts: Annotated[
         tuple[Name, ...],
-        Key(
-            "the accounts that a spec may use in `sbatch`; others cause a warning",
-            "[ml]",
-        ),
+        Key("the accounts that a spec may use in `sbatch`; others cause a warning", "[ml]"),
     ] = ()
-    qos: Annotated[
-        tuple[Name, ...],
-        Key(
-            "the same for a QOS",
-            "[normal]",
-        ),
-    ] = ()
+    qos: Annotated[tuple[Name, ...], Key("the same for a QOS", "[normal]")] = ()
 
     def of_type(self, name: str) -> NodeType:
         """The node type with what stands at the top for all of them."""

@@ -138,7 +138,7 @@ class TargetFiles:
     # -------------------------------------------------------------- conflicts
 
     def _scan(self, listing: Listing) -> Listing:
-        """What the target has. Raises SourceError if it is a file instead of a folder, or so."""
+        """What the target has. Raises SourceError if one is a file and the other a folder."""
         if not os.path.lexists(self._paths.target):
             return EMPTY
         target, source = printable(self._paths.target), printable(self._identity[0])

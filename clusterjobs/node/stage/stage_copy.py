@@ -219,9 +219,8 @@ class Copier:
         size, mtime, _, _ = block.row
         origin = path_of(self._source, block.name)
         for _ in range(3):
-            files: List[
-                int
-            ] = []  # without Python's file objects, which take as long as a small copy
+            # Descriptors: to make Python's file objects takes as long as to copy a small file.
+            files: List[int] = []
             try:
                 files.append(os.open(origin, os.O_RDONLY | os.O_CLOEXEC))
                 files.append(_create(path, block))

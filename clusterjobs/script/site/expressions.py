@@ -116,7 +116,7 @@ class _Scan:
     def _read_command(self, one: str) -> None:
         before = self.text[self.position - 1 : self.position]
         here = _HERE.match(self.text, self.position) if one == "<" else None
-        # A later line ends it, or `<<` shifts a number.
+        # Without a later line that ends it, it is no here-document: `<<` also shifts numbers.
         if here and before != "<" and self.last_line.get(here[2], 0) > self.line:
             self.documents.append((here[2], here[1]))
             self._skip(here[0])
