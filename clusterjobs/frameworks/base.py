@@ -162,13 +162,16 @@ class Saving(NamedTuple):
     the number of minutes after which it stops; "never", it cannot be asked, and saves at its own
     interval. `marker`: a file in the checkpoints' folder, written after each complete checkpoint.
     `resume_option`: the option with which it resumes from a folder `checkpoint-N` of Hugging Face's
-    Trainer; "" for a program that finds its newest checkpoint itself.
+    Trainer; "" for a program that finds its newest checkpoint itself. `overwritten`: the files that
+    it resumes from and overwrites in place, so that a kill cuts them, each with the pattern of the
+    checkpoints' names: with a group, the file has the group's text; without one, it is a copy.
     """
 
     stop_channel: Literal["file", "clock", "never"]
     reason: str
     marker: str | None = None
     resume_option: str = ""
+    overwritten: tuple[tuple[str, str], ...] = ()
 
 
 OWN_SCRIPT = Saving("file", "the script is yours, and can look for a file at every step")

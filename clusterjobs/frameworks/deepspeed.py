@@ -32,6 +32,7 @@ from clusterjobs.frameworks.base import (
 from clusterjobs.frameworks.ds_config import (
     CONFIG_NAME,
     DS_CONFIG,
+    LATEST,
     THROUGHPUT,
     ZERO,
     DsConfigKeys,
@@ -68,7 +69,7 @@ class DeepSpeed(Framework):
     checks_config_alone = True
     launchers = ("srun", "torchrun", "deepspeed", "deepspeed-pdsh")
     options = Options
-    saving = OWN_SCRIPT._replace(marker="latest")
+    saving = OWN_SCRIPT._replace(marker="latest", overwritten=(LATEST,))
     log_lines = (THROUGHPUT,)
     reads_precision = True
     packages = ("torch", "deepspeed")

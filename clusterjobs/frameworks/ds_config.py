@@ -23,6 +23,7 @@ from clusterjobs.yaml import document as yaml_document
 from clusterjobs.yaml.document import Document, Path, dotted
 
 CONFIG_NAME = "ds_config.json"
+LATEST = ("latest", r"(global_step\d+)")  # runtime/engine.py: save_checkpoint overwrites it
 
 THROUGHPUT = LogLine(
     r"global_step=(?P<step>\d+), RunningAvgSamplesPerSec=(?P<average_samples_per_second>[\d.]+), "

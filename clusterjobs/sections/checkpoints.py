@@ -19,7 +19,6 @@ from clusterjobs.sections.storage import Storage, is_below
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.staging import Checkpoints as WrittenCheckpoints
 from clusterjobs.spec.keys.staging import Data
-from clusterjobs.spec.known_references import LATEST
 from clusterjobs.text import (
     Text,
     Value,
@@ -65,6 +64,7 @@ def plan(context: Context) -> Checkpoints:
         tuple(one for one in exports if isinstance(one, BucketLink)),
         saving.resume_option if path else "",
         checkpoints is not None and checkpoints.from_ == "any",
+        saving.overwritten if path else (),
     )
 
 
@@ -279,7 +279,11 @@ def render(rendering: Rendering) -> dict[str, Any]:
         "exports": [_export_text(one) for one in checkpoints.exports],
         "is_recorded_here": checkpoints.path is not None and plan.restarts is None,
         "newest": _newest(checkpoints),
-        "has_latest": any(LATEST in variable_names(word) for word in plan.launch.words),
+        "is_repaired": bool(checkpoints.overwritten),
+        "repaired": command_text(
+            [checkpoints.path or "", *(word for pair in checkpoints.overwritten for word in pair)]
+        ),
+        "has_latest": plan.has_latest,
         "latest_arguments": command_text(
             one for one in (checkpoints.path or "", checkpoints.marker) if one
         ),

@@ -133,7 +133,7 @@ def render(rendering: Rendering) -> dict[str, Any]:
         "links": [_link(pathlib.PurePosixPath(one)) for one in files.links],
         # That of a sweep is printed by its own block.
         "plan_json": shell.verbatim(record if isinstance(record, str) else ""),
-        "needs_python": plan.restarts is not None or plan.preflight is not None,
+        "needs_python": bool(plan.restarts or plan.preflight or _looks_at_checkpoints(plan)),
         "unpacked": wrapped(tuple(one["name"] for one in unpacked)),
         "programs": [*map(_program, run_in_place), *unpacked],
     }
@@ -148,6 +148,11 @@ def has_watchdog(plan: Plan) -> bool:
     return restarts is not None and plan.placement.per_node == 1 and not restarts.auto_resume
 
 
+def _looks_at_checkpoints(plan: Plan) -> bool:
+    """Whether whole_checkpoint.py runs before the ranks."""
+    return bool(plan.checkpoints.overwritten) or plan.has_latest
+
+
 def node_programs(plan: Plan) -> tuple[str, ...]:
     """The programs that the job unpacks into its folder, and what they import."""
     return resources.with_imports(
@@ -157,6 +162,7 @@ def node_programs(plan: Plan) -> tuple[str, ...]:
             *(plan.preflight.programs if plan.preflight else ()),
             *(plan.argument_check.programs if plan.argument_check else ()),
             *plan.staging.programs,
+            *(("whole_checkpoint.py",) if _looks_at_checkpoints(plan) else ()),
             *plan.checkpoints.programs,
             *plan.launch.programs,
             *plan.steps.programs,

@@ -23,7 +23,8 @@ from clusterjobs.frameworks.base import (
 from clusterjobs.launchers import Launcher
 from clusterjobs.sections.fabrics import Fabric
 from clusterjobs.slurm.options import Directive
-from clusterjobs.text import Value, joined, show, variable
+from clusterjobs.spec.known_references import LATEST
+from clusterjobs.text import Value, joined, show, variable, variable_names
 from clusterjobs.yaml.document import Path
 
 
@@ -508,7 +509,8 @@ class Checkpoints(NamedTuple):
     `marker`: a file that the training rewrites after each complete checkpoint. `path` and
     `marker` are None if unknown. `links`: exports of `path` that the file system makes.
     `resume_option`: passed to the program with the newest complete `checkpoint-N`, if there is one.
-    `resumes_any`: also checkpoints of another training.
+    `resumes_any`: also checkpoints of another training. `overwritten`: see `Saving`. `has_latest`:
+    an argument is the newest one.
     """
 
     path: Value | None
@@ -517,10 +519,11 @@ class Checkpoints(NamedTuple):
     links: tuple[BucketLink, ...]
     resume_option: str = ""
     resumes_any: bool = False
+    overwritten: tuple[tuple[str, str], ...] = ()
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """The programs that it runs on the nodes."""
+        """The programs that export them."""
         if not self.exports:
             return ()
         # export.py imports it by name
@@ -630,3 +633,8 @@ class Plan(NamedTuple):
     def links(self) -> tuple[BucketLink, ...]:
         """The links between folders and buckets that the file systems need."""
         return (*self.staging.links, *self.checkpoints.links)
+
+    @property
+    def has_latest(self) -> bool:
+        """Whether an argument of the ranks is the newest checkpoint."""
+        return any(LATEST in variable_names(word) for word in self.launch.words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import signal
 
@@ -119,3 +120,41 @@ def test_a_variable_that_contains_a_computed_one_has_its_value(tmp_path) -> None
     )
     assert done.code == 0, done.log
     assert (tmp_path / "around").read_text() == "<12>"
+
+
+def test_an_argument_is_the_newest_checkpoint_that_is_whole(tmp_path) -> None:
+    folder = tmp_path / "checkpoints"
+    folder.mkdir()
+    keys = {
+        "command": ["bash", "-c", 'echo "$#:$*" > arguments', "rank", "{{ checkpoints.latest }}"],
+        "checkpoints": {"path": str(folder)},
+        "workdir": str(tmp_path),
+    }
+    text = script(nodes=1, **keys)
+    assert run_script(tmp_path, text).code == 0
+    assert (tmp_path / "arguments").read_text() == "0:\n"
+    for seconds, content in enumerate((b"a pickle", b"")):  # the second one was cut
+        path = folder / f"step {seconds}.pt"
+        path.write_bytes(content)
+        os.utime(path, (seconds, seconds))
+    done = run_script(tmp_path, text)
+    assert (tmp_path / "arguments").read_text() == f"1:{folder}/step 0.pt\n"
+    assert f"{folder}/step 1.pt is empty: {folder}/step 0.pt is taken" in done.log
+
+
+def test_a_marker_that_a_kill_has_cut_is_repaired_before_the_ranks_start(tmp_path) -> None:
+    folder = tmp_path / "checkpoints"
+    (folder / "global_step5").mkdir(parents=True)
+    (folder / "latest").write_text("")
+    (tmp_path / "train.py").write_text(f"print('resumes', open('{folder}/latest').read())")
+    text = script(
+        framework="deepspeed",
+        script="train.py",
+        batch={"micro": 1, "global": 8},
+        nodes=1,
+        checkpoints={"path": str(folder)},
+        workdir=str(tmp_path),
+    )
+    done = run_script(tmp_path, text, stand_ins={"torchrun": f"exec python3 {tmp_path}/train.py"})
+    assert "resumes global_step5" in done.log
+    assert f"{folder}/latest is empty: {folder}/global_step5 is resumed instead" in done.log

@@ -114,6 +114,8 @@ class Fairseq(Framework):
     saving = Saving(
         "never",
         "it saves every save-interval-updates; --stop-time-hours counts the hours of all attempts",
+        # checkpoint_utils.py: save_checkpoint writes one file, and copies it to the others.
+        overwritten=(("checkpoint_last.pt", r"checkpoint(?:_best|\d+|_\d+_\d+)\.pt"),),
     )
     launchers = ("srun", "torchrun")
     options = Options

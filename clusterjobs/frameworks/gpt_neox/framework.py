@@ -22,7 +22,13 @@ from clusterjobs.frameworks.base import (
     Task,
     Variable,
 )
-from clusterjobs.frameworks.ds_config import Zero, check_zero, extensions_folder, record_batch
+from clusterjobs.frameworks.ds_config import (
+    LATEST,
+    Zero,
+    check_zero,
+    extensions_folder,
+    record_batch,
+)
 from clusterjobs.frameworks.gpt_neox.config import (
     Config,
     Given,
@@ -111,7 +117,10 @@ class GptNeoX(Framework):
     name = "gpt-neox"
     argument_check = "check_gpt_neox"
     saving = Saving(
-        "never", "GPT-NeoX cannot be asked to: it saves every checkpoint_factor steps", "latest"
+        "never",
+        "GPT-NeoX cannot be asked to: it saves every checkpoint_factor steps",
+        "latest",
+        overwritten=(LATEST,),
     )
     launchers = ("deepy",)
     options = Options

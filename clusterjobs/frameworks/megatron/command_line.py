@@ -22,12 +22,14 @@ from clusterjobs.spec.keys.model import Model
 from clusterjobs.text import Value
 from clusterjobs.yaml.document import Path
 
+TRACKER = "latest_checkpointed_iteration.txt"
 # Not by its signal handler: under torchrun, the ranks get SIGKILL 30 s after SIGTERM, and
 # SIGTERM ends Megatron-DeepSpeed's data loaders.
 SAVING = Saving(
     "clock",
     "--exit-duration-in-mins makes all ranks save and exit in the same iteration",
-    "latest_checkpointed_iteration.txt",
+    TRACKER,
+    overwritten=((TRACKER, r"iter_0*(\d+)"),),
 )
 
 

@@ -34,6 +34,7 @@ from clusterjobs.frameworks.base import (
 from clusterjobs.frameworks.ds_config import (
     CONFIG_NAME,
     DS_CONFIG,
+    LATEST,
     ZERO,
     Further,
     Zero,
@@ -49,6 +50,7 @@ from clusterjobs.frameworks.megatron.command_line import (
     DERIVED_FROM,
     LENGTH_ARGUMENTS,
     SAVING,
+    TRACKER,
     ModelFlags,
     all_arguments,
     batch_arguments,
@@ -218,7 +220,7 @@ class MegatronDeepSpeed(Framework):
     name = "megatron-deepspeed"
     argument_check = "check_megatron_deepspeed"
     length_arguments = LENGTH_ARGUMENTS
-    saving = SAVING
+    saving = SAVING._replace(overwritten=((TRACKER, r"global_step(\d+)"), LATEST))
     launchers = ("srun", "torchrun", "deepspeed", "deepspeed-pdsh")
     options = Options
     log_lines = (_ITERATION,)

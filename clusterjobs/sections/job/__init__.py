@@ -142,7 +142,12 @@ def _title(placement: Placement, spec: Experiment, launcher: str) -> str:
 
 def render(rendering: Rendering) -> dict[str, Any]:
     plan, job = rendering.plan, rendering.plan.job
-    runs_children = bool(plan.preflight or plan.staging.data or plan.environment.computed)
+    runs_children = bool(
+        plan.preflight
+        or plan.staging.data
+        or plan.environment.computed
+        or plan.checkpoints.overwritten
+    )
     settings = (f" --set {shell.quote(item)}" for item in rendering.settings)
     rendered_from = rendering.spec_file + "".join(settings)
     return {

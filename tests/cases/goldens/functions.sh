@@ -101,6 +101,9 @@ exit # programs follow
 : <<'end of make_safe_folder.sh'
 (the text of make_safe_folder.sh)
 end of make_safe_folder.sh
+: <<'end of attempt_files.py'
+(the text of attempt_files.py)
+end of attempt_files.py
 : <<'end of ssh_interface.py'
 (the text of ssh_interface.py)
 end of ssh_interface.py
@@ -116,6 +119,9 @@ end of ssh_serve.py
 : <<'end of ssh_settings.py'
 (the text of ssh_settings.py)
 end of ssh_settings.py
+: <<'end of whole_checkpoint.py'
+(the text of whole_checkpoint.py)
+end of whole_checkpoint.py
 
 
 # ======== data-of-all-kinds
@@ -214,6 +220,10 @@ finish() {
   local status=$?; (( SECONDS >= 0 )) || SECONDS=0 # the clock was set back
   [[ $BASHPID == "$$" ]] || exit "$status" # bash runs this too in a child that a signal ends at its start
   set +e; trap - EXIT; trap '' {1..16} {24..31} {34..64} # each step is tried, even if one before it fails
+  if [[ -n $child ]]; then
+    kill -- "$child" 2>/dev/null
+    timeout 10 tail --pid="$child" -f /dev/null
+  fi
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
   case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac # 0 is for completed alone
   record
@@ -234,6 +244,12 @@ end of make_safe_folder.sh
 : <<'end of first_exit_code.sh'
 (the text of first_exit_code.sh)
 end of first_exit_code.sh
+: <<'end of attempt_files.py'
+(the text of attempt_files.py)
+end of attempt_files.py
+: <<'end of whole_checkpoint.py'
+(the text of whole_checkpoint.py)
+end of whole_checkpoint.py
 
 
 # ======== deepspeed-pdsh-p4d
@@ -360,6 +376,10 @@ finish() {
   local status=$?; (( SECONDS >= 0 )) || SECONDS=0 # the clock was set back
   [[ $BASHPID == "$$" ]] || exit "$status" # bash runs this too in a child that a signal ends at its start
   set +e; trap - EXIT; trap '' {1..16} {24..31} {34..64} # each step is tried, even if one before it fails
+  if [[ -n $child ]]; then
+    kill -- "$child" 2>/dev/null
+    timeout 10 tail --pid="$child" -f /dev/null
+  fi
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
   case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac # 0 is for completed alone
   record
@@ -1387,6 +1407,10 @@ finish() {
   local status=$?; (( SECONDS >= 0 )) || SECONDS=0 # the clock was set back
   [[ $BASHPID == "$$" ]] || exit "$status" # bash runs this too in a child that a signal ends at its start
   set +e; trap - EXIT; trap '' {1..16} {24..31} {34..64} # each step is tried, even if one before it fails
+  if [[ -n $child ]]; then
+    kill -- "$child" 2>/dev/null
+    timeout 10 tail --pid="$child" -f /dev/null
+  fi
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
   case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac # 0 is for completed alone
   record
@@ -1437,6 +1461,10 @@ finish() {
   [[ $BASHPID == "$$" ]] || exit "$status" # bash runs this too in a child that a signal ends at its start
   set +e; trap - EXIT; trap '' {1..16} {24..31} {34..64} # each step is tried, even if one before it fails
   kill -- "${background_pids[@]}" 2>/dev/null
+  if [[ -n $child ]]; then
+    kill -- "$child" 2>/dev/null
+    timeout 10 tail --pid="$child" -f /dev/null
+  fi
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
   case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac # 0 is for completed alone
   record
@@ -1490,12 +1518,9 @@ make_log_copy() { # FILE: in a folder where nobody else can put a link in its pl
 }
 
 # ======== newest-checkpoint-as-an-argument
-latest_checkpoint() { # FOLDER [MARKER]: prints the path of its newest checkpoint, which the marker names
-  local name
-  name=$(if [[ -n ${2-} ]]; then head -c 1024 -- "$2" | head -n 1
-    else find "$1" -mindepth 1 -maxdepth 1 ! -name '.*' -printf '%T@ %f\n' | sort -n | tail -n 1 | cut -d ' ' -f 2-; fi 2>/dev/null)
-  [[ $name == /* ]] || name=${name:+$1/$name}
-  [[ ! -e $name ]] || printf '%s\n' "$name"
+latest_checkpoint() { # FOLDER [MARKER]: prints the path of the newest whole checkpoint
+  local python
+  python=$(find_python) && "$python" -BEsS "$job_dir/whole_checkpoint.py" latest "$@"
 }
 
 # ======== a-trusted-group

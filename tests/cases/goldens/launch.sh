@@ -339,6 +339,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
 
 # ======== container-docker-neox
   # ---- launch: deepy.py has DeepSpeed start the ranks by ssh ---------------------------------
+  repair_checkpoints /fsx/checkpoints/neox latest '(global_step\d+)'
   command=(
     python3 deepy.py train.py -d configs small.yml "$job_dir/clusterjobs_launch.yml" "$job_dir/clusterjobs_master.yml"
   )
@@ -382,6 +383,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
 
 # ======== deepspeed-launcher-p3dn
   # ---- launch: one deepspeed per node starts the node's ranks --------------------------------
+  repair_checkpoints /fsx/checkpoints/bert-large/fp16 latest '(global_step\d+)'
   command=(
     deepspeed_train.py
     --max-seq-length 512
@@ -509,6 +511,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
 
 # ======== deepspeed-without-gres
   # ---- launch: srun starts one task per rank -------------------------------------------------
+  repair_checkpoints /beegfs/nlp/checkpoints/bert-zero latest '(global_step\d+)'
   command=(
     python3 train.py
     --data /beegfs/nlp/wikipedia
@@ -653,6 +656,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
 # ======== megatron-on-gpfs
   # ---- launch: one torchrun per node starts the node's ranks ---------------------------------
   set_exit_time # exit_minutes: the training saves and ends by itself before the time limit
+  repair_checkpoints /p/scratch/abc1/checkpoints/gpt-7b latest_checkpointed_iteration.txt 'iter_0*(\d+)'
   command=(
     pretrain_gpt.py
     --num-layers 32
@@ -693,6 +697,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
 
 # ======== roberta-on-ethernet
   # ---- launch: srun starts one task per rank -------------------------------------------------
+  repair_checkpoints /data/roberta/checkpoints/roberta checkpoint_last.pt 'checkpoint(?:_best|\d+|_\d+_\d+)\.pt'
   command=(
     fairseq-train /data/roberta/wikitext-bin
     --task masked_lm
@@ -828,6 +833,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
 
 # ======== gpt-neox-2node
   # ---- launch: deepy.py has DeepSpeed start the ranks with srun ------------------------------
+  repair_checkpoints /fsx/checkpoints/gpt-neox-small latest '(global_step\d+)'
   command=(
     python3 deepy.py train.py -d configs small.yml local_setup.yml "$job_dir/clusterjobs_launch.yml" "$job_dir/clusterjobs_master.yml"
   )
@@ -875,6 +881,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
 
 # ======== gpt2-345m-4gpu
   # ---- launch: one deepspeed per node starts the node's ranks --------------------------------
+  repair_checkpoints /fsx/checkpoints/gpt2-345m-4gpu latest_checkpointed_iteration.txt 'global_step(\d+)' latest '(global_step\d+)'
   command=(
     pretrain_gpt.py
     --num-layers 24
@@ -1112,6 +1119,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
 
 # ======== megatron-torchrun-345m
   # ---- launch: one torchrun per node starts the node's ranks ---------------------------------
+  repair_checkpoints /fsx/checkpoints/gpt2-345m latest_checkpointed_iteration.txt 'global_step(\d+)' latest '(global_step\d+)'
   command=(
     pretrain_gpt.py
     --num-layers 24
@@ -1170,6 +1178,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
 
 # ======== megatron-one-gpu
   # ---- launch: srun starts one task per rank -------------------------------------------------
+  repair_checkpoints /fsx/checkpoints/gpt2-345m-1gpu latest_checkpointed_iteration.txt 'global_step(\d+)' latest '(global_step\d+)'
   command=(
     python3 pretrain_gpt.py
     --num-layers 24
@@ -1227,6 +1236,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
 
 # ======== megatron-launcher-7b
   # ---- launch: one deepspeed per node starts the node's ranks --------------------------------
+  repair_checkpoints /fsx/checkpoints/gpt2-7b latest_checkpointed_iteration.txt 'global_step(\d+)' latest '(global_step\d+)'
   command=(
     pretrain_gpt.py
     --num-layers 32
@@ -1289,6 +1299,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
 
 # ======== megatron-srun-175b
   # ---- launch: srun starts one task per rank -------------------------------------------------
+  repair_checkpoints /fsx/checkpoints/gpt3-175b latest_checkpointed_iteration.txt 'global_step(\d+)' latest '(global_step\d+)'
   command=(
     python3 pretrain_gpt.py
     --num-layers 96
@@ -1348,6 +1359,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
 # ======== megatron-lm-torchrun-llama
   # ---- launch: one torchrun per node starts the node's ranks ---------------------------------
   set_exit_time # exit_minutes: the training saves and ends by itself before the time limit
+  repair_checkpoints /fsx/checkpoints/llama-8b latest_checkpointed_iteration.txt 'iter_0*(\d+)'
   command=(
     pretrain_gpt.py
     --num-layers 32
@@ -1393,6 +1405,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
 
 # ======== megatron-lm-srun-experts
   # ---- launch: srun starts one task per rank -------------------------------------------------
+  repair_checkpoints /fsx/checkpoints/moe latest_checkpointed_iteration.txt 'iter_0*(\d+)'
   command=(
     python3 pretrain_gpt.py
     --num-layers 24
@@ -1460,6 +1473,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
 
 # ======== neox-two-nodes
   # ---- launch: deepy.py has DeepSpeed start the ranks with srun ------------------------------
+  repair_checkpoints /fsx/checkpoints/gpt-neox-small latest '(global_step\d+)'
   command=(
     python3 deepy.py train.py -d configs small.yml local_setup.yml "$job_dir/clusterjobs_launch.yml" "$job_dir/clusterjobs_master.yml"
   )
@@ -1481,6 +1495,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
 
 # ======== neox-20b
   # ---- launch: deepy.py has DeepSpeed start the ranks with srun ------------------------------
+  repair_checkpoints /fsx/checkpoints/neox-20b latest '(global_step\d+)'
   command=(
     python3 deepy.py train.py
     --wandb_group neox-20b -d configs 20B_rest /fsx/configs/data.yml "$job_dir/clusterjobs_launch.yml" "$job_dir/clusterjobs_master.yml"
@@ -1725,6 +1740,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
 # ======== restarts-megatron
   # ---- launch: srun starts one task per rank -------------------------------------------------
   set_exit_time # exit_minutes: the training saves and ends by itself before the time limit
+  repair_checkpoints /fsx/checkpoints/gpt2-345m latest_checkpointed_iteration.txt 'global_step(\d+)' latest '(global_step\d+)'
   command=(
     python3 pretrain_gpt.py
     --num-layers 24
@@ -2888,6 +2904,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
 
 # ======== fairseq-train-p3dn
   # ---- launch: srun starts one task per rank -------------------------------------------------
+  repair_checkpoints /fsx/checkpoints/roberta checkpoint_last.pt 'checkpoint(?:_best|\d+|_\d+_\d+)\.pt'
   command=(
     fairseq-train '/fsx/data/wiki bin'
     --task masked_lm
@@ -2968,6 +2985,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
 
 # ======== fairseq-hydra-p4d
   # ---- launch: one torchrun per node starts the node's ranks ---------------------------------
+  repair_checkpoints '/fsx/checkpoints/roberta-hydra 1' checkpoint_last.pt 'checkpoint(?:_best|\d+|_\d+_\d+)\.pt'
   command=(
     fairseq-hydra-train
     --config-dir /fsx/code/fairseq/examples/roberta/config/pretraining
@@ -3128,6 +3146,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
   background_pids+=("$!")
 
   # ---- launch: srun starts one task per rank -------------------------------------------------
+  repair_checkpoints '/fsx/checkpoints/every key' latest '(global_step\d+)'
   command=(
     numactl --interleave=all
     python3 'train model.py'
@@ -3249,7 +3268,7 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
 
 # ======== newest-checkpoint-as-an-argument
   # ---- launch: one torchrun per node starts the node's ranks ---------------------------------
-  latest=$(latest_checkpoint /fsx/checkpoints/resumes /fsx/checkpoints/resumes/latest.txt) # "" without one: such arguments are left out
+  latest=$(latest_checkpoint /fsx/checkpoints/resumes /fsx/checkpoints/resumes/latest.txt) || fail 'the newest checkpoint is not known' # "" without one: such arguments are left out
   command=(
     train.py
     --epochs 3

@@ -144,6 +144,7 @@ main() {
 
   # ---- launch: one torchrun per node starts the node's ranks ---------------------------------
   set_exit_time # exit_minutes: the training saves and ends by itself before the time limit
+  repair_checkpoints /fsx/saved/gpt-7b latest_checkpointed_iteration.txt 'iter_0*(\d+)'
   command=(
     pretrain_gpt.py
     --num-layers 32
@@ -227,7 +228,8 @@ start_job() { # JOB_FOLDER ARGUMENT...
     preflight_hardware.sh preflight_node.sh preflight_software.sh preflight_table.py \
     preload.py safe_folder.py script_names.py stage.py stage_bucket.py stage_commit.py \
     stage_copy.py stage_lab.py stage_list.py stage_lock.py stage_log.py stage_pool.py \
-    stage_record.py stage_space.py watchdog.py watchdog_ranks.py argument_check.json || fail "cannot write into $job_dir"
+    stage_record.py stage_space.py watchdog.py watchdog_ranks.py whole_checkpoint.py \
+    argument_check.json || fail "cannot write into $job_dir"
   [[ -z ${SLURM_ARRAY_JOB_ID-} ]] || fail 'planned as one job, got an array (the spec may have `sbatch: {array: 0-3}`)'
   (( $# == 1 )) || fail "unexpected arguments: ${*:2} (job_arguments: true in the spec allows them)"
 }
@@ -485,6 +487,12 @@ check_origin() { # FOLDER
   { printf '%s\n' "$origin" > "$origin_file"; } 2> /dev/null || true # another member of the group may have made it
 }
 
+repair_checkpoints() { # FOLDER [NAME PATTERN]...: a kill may have cut the file that the training resumes from
+  local python
+  python=$(find_python) || return 0 # it has said why
+  run_child "$python" -BEsS "$job_dir/whole_checkpoint.py" repair "$@"
+}
+
 start_export() { # errors are in the log and in data.jsonl; the exit code stays the training's
   STAGE_DIR=$job_dir python3 -B "$job_dir/export.py" --every 60 "${exports[@]}" &
   export_pid=$!
@@ -689,6 +697,9 @@ end of watchdog.py
 : <<'end of watchdog_ranks.py'
 (the text of watchdog_ranks.py)
 end of watchdog_ranks.py
+: <<'end of whole_checkpoint.py'
+(the text of whole_checkpoint.py)
+end of whole_checkpoint.py
 : <<'end of argument_check.json'
 {
  "title": "megatron-lm",

@@ -73,6 +73,7 @@ END
   [[ -r pretrain.py ]] || fail "no script pretrain.py in $PWD: correct the spec's script or workdir, or put it there"
 
   # ---- launch: srun starts one task per rank -------------------------------------------------
+  repair_checkpoints "/fsx/checkpoints/lr-micro/$point_label" latest '(global_step\d+)'
   command=(
     python3 pretrain.py
     --lr "$lr"
@@ -123,11 +124,14 @@ start_job() { # JOB_FOLDER ARGUMENT...
   log_writer=$! # a tee that is killed starts again
   [[ -z ${!PYTHON*} ]] || { echo "clusterjobs: unset, from the calling shell: ${!PYTHON*}"; unset "${!PYTHON@}"; }
   slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID} # not the whole array
+  child=''
   trap finish EXIT; trap : PIPE # SIGPIPE ends nothing; every signal that would end the script without `finish`:
   for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do trap "on_signal $signal" "$signal"; done
   (( attempt > 1 )) || rm -f -- "$job_dir"/{attempts.jsonl,started} # a new cluster reuses job ids
   printf '%s %(%s)T\n' "$attempt" -1 >> "$job_dir/started" || true # an attempt without a record has been lost
   write_plan || true # a full disk
+  unpack_programs \
+    attempt_files.py whole_checkpoint.py || fail "cannot write into $job_dir"
   (( $# == 1 )) || fail "unexpected arguments: ${*:2} (job_arguments: true in the spec allows them)"
 }
 
@@ -147,6 +151,11 @@ carried() { # NAME: prints a file that stands there, since sbatch copies the scr
   sed -n "/^exit # programs follow/,$ { /^: <<'end of $1'$/,/^end of $1$/ { //! p } }" -- "$0"
 }
 
+unpack_programs() { # NAME...
+  local program
+  for program; do (umask go-w; carried "$program" > "$job_dir/$program") || return; done
+}
+
 run_ranks() { # COMMAND...: in the background, since bash handles signals only between commands
   local log_before; log_before=$(stat -c %s -- "$job_dir/job.log") || log_before=0
   trap '' PIPE; local status # the other signals end the job or set `reason`: the code is not needed
@@ -156,6 +165,15 @@ run_ranks() { # COMMAND...: in the background, since bash handles signals only b
   [[ -n $reason ]] || ask_slurm_for_reason
   (( status <= 128 )) || [[ -n $reason ]] || status=$(run_carried first_exit_code.sh "$job_dir/job.log" "$log_before" "$status" || echo "$status")
   [[ $status == 0 && -z $reason ]] || exit "$status" # stopped ranks never count as completed
+}
+
+run_child() { # COMMAND...: as above, but SIGTERM ends the job, and `finish` the command
+  trap '' PIPE
+  (trap - PIPE; exec "$@") &
+  child=$!
+  while child_status=0; wait "$child" || child_status=$?; kill -0 "$child" 2>/dev/null; do :; done
+  trap : PIPE
+  child=''
 }
 
 on_signal() { # NUMBER: ends the job, but after a SIGTERM by Slurm the ranks may save until its SIGKILL
@@ -186,6 +204,10 @@ finish() {
   local status=$?; (( SECONDS >= 0 )) || SECONDS=0 # the clock was set back
   [[ $BASHPID == "$$" ]] || exit "$status" # bash runs this too in a child that a signal ends at its start
   set +e; trap - EXIT; trap '' {1..16} {24..31} {34..64} # each step is tried, even if one before it fails
+  if [[ -n $child ]]; then
+    kill -- "$child" 2>/dev/null
+    timeout 10 tail --pid="$child" -f /dev/null
+  fi
   [[ ${reason:=failure} != *failure ]] || ask_slurm_for_reason
   case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; *) (( status )) || status=1 ;; esac # 0 is for completed alone
   record
@@ -204,6 +226,22 @@ check_origin() { # FOLDER
     [[ -z $differing ]] || fail "the checkpoints in $1 are of another training, with another $differing: choose another \`path\`, or resume them with \`checkpoints: {from: any}\`"
   fi
   { printf '%s\n' "$origin" > "$origin_file"; } 2> /dev/null || true # another member of the group may have made it
+}
+
+repair_checkpoints() { # FOLDER [NAME PATTERN]...: a kill may have cut the file that the training resumes from
+  local python
+  python=$(find_python) || return 0 # it has said why
+  run_child "$python" -BEsS "$job_dir/whole_checkpoint.py" repair "$@"
+}
+
+find_python() { # prints the system's own, which is on no shared folder, or else the job's
+  local python found='there is no python3 on this node'
+  for python in /usr/bin/python3 "$(type -P python3)"; do
+    [[ -x $python ]] || continue
+    "$python" -BEsS -c 'import sys; sys.exit(sys.version_info < (3, 7))' && { echo "$python"; return 0; } # RHEL 8 has 3.6
+    found="$python is $("$python" --version 2>&1), and Python 3.7 is needed"
+  done
+  echo "clusterjobs: $found" >&2; return 1
 }
 
 write_plan() { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<END
@@ -237,3 +275,9 @@ end of make_safe_folder.sh
 : <<'end of first_exit_code.sh'
 (the text of first_exit_code.sh)
 end of first_exit_code.sh
+: <<'end of attempt_files.py'
+(the text of attempt_files.py)
+end of attempt_files.py
+: <<'end of whole_checkpoint.py'
+(the text of whole_checkpoint.py)
+end of whole_checkpoint.py
