@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from script_runs import Run, run_script, script
 
 from clusterjobs.errors import InputError
+from clusterjobs.script import shell
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "spec.md"
 PRINT = ["bash", "-c", "printf '<%s>' \"$@\"", "print"]
@@ -25,6 +27,14 @@ IDIOMS = {
     "`$(command)`": ("$(echo ran)", "ran"),
     "`` `command` ``": ("`echo ran`", "ran"),
     "`{{ env.NAME }}`": ("{{ env.NAME }}", "value"),
+    "`${NAME:=default}`": ("${MISSING:=default}", "default"),
+    "`~user/x`": ("~root/x", "/root/x"),
+    "`%j`": ("a-%j", "a-%j"),
+    "`*.pt`": ("*.pt", "a.pt"),
+    "`{a,b}`": ("{a,b}", "a"),
+    "quotes": ("'it' \"is\"", "it is"),
+    "a line break": ("a\nb", "a"),
+    "`-x` at the start": ("-x", "-x"),
 }
 
 
@@ -66,14 +76,20 @@ PLACES: dict[str, Callable[[pathlib.Path, str], Run]] = {
 
 
 def _cells() -> list[Any]:
+    """Of the two tables of the page."""
     text = PAGE.read_text()
-    lines = text[text.index("**What is expanded**") :].split("\n\n")[1].splitlines()
-    head, _, *rows = ([cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines)
-    return [
-        pytest.param(row[0], idiom, said, id=f"{row[0]}-{idiom}")
-        for row in rows
-        for idiom, said in zip(head[1:], row[1:], strict=True)
-    ]
+    found = []
+    for table in text[text.index("**What is expanded**") :].split("\n\n")[1:3]:
+        lines = (
+            [cell.strip() for cell in one.strip("| ").split(" | ")] for one in table.split("\n")
+        )
+        head, _, *rows = lines
+        found += [
+            pytest.param(row[0], idiom, said, id=f"{row[0]}-{idiom}")
+            for row in rows
+            for idiom, said in zip(head[1:], row[1:], strict=True)
+        ]
+    return found
 
 
 def _arrived(place: str, text: str, run: Run) -> bool:
@@ -99,15 +115,84 @@ def test_a_cell_of_the_table(tmp_path: pathlib.Path, place: str, idiom: str, sai
     if said == "bash" and idiom == "`${NAME:-default}`":
         expanded = "default"
     assert _arrived(place, written if said == "passed on" else expanded, run), run.log
-    if place.startswith("`sbatch`"):
+    if place.startswith("`sbatch`") and expanded != written:
         assert not _arrived(place, expanded, run)
 
 
-def test_the_table_has_every_place_and_idiom() -> None:
-    cells = [one.values for one in _cells()]
-    assert {place for place, _, _ in cells} == set(PLACES)
-    assert {idiom for _, idiom, _ in cells} == set(IDIOMS)
-    assert {said for *_, said in cells} == {"expanded", "refused", "passed on", "bash"}
+# Other keys of a row: what they have in the script is what the row says.
+KEYS: dict[str, dict[str, Callable[[str], dict[str, Any]]]] = {
+    "paths, images, mounts": {
+        "workdir": lambda text: {"workdir": text},
+        "logs.path": lambda text: {"logs": text},
+        "checkpoints.path": lambda text: {"checkpoints": {"path": text}},
+        "checkpoints.export": lambda text: _exported(checkpoints=text),
+        "logs.export": lambda text: _exported(logs=text),
+        "data.source": lambda text: {"data": [{"source": f"/s/{text}", "target": "/fsx/d"}]},
+        "data.target": lambda text: {"data": [{"source": "/s", "target": f"/fsx/{text}"}]},
+        "venv": lambda text: {"software": {"venv": text}},
+        "conda": lambda text: {"software": {"conda": text}},
+        "creates": lambda text: {"before": [{"command": ["x"], "creates": text}]},
+        "image": lambda text: _image(image=f"/i/{text}.sif"),
+        "mount": lambda text: _image(image="/i.sif", mounts=[f"/m/{text}:/there"]),
+    },
+    "`args`, `command`, `prefix`, steps, roles": {
+        "args": lambda text: {"args": {"x": text}},
+        "prefix": lambda text: {"prefix": ["env", text]},
+        "before": lambda text: {"before": [{"command": ["x", text]}]},
+        "after": lambda text: {"after": [{"command": ["x", text]}]},
+        "sidecars": lambda text: {"sidecars": [{"command": ["x", text]}]},
+        "roles": lambda text: {"roles": {"server": {"command": ["x", text], "nodes": 1}}},
+        "values": lambda text: {"values": {"a": {"command": ["x", text]}}},
+        "secrets": lambda text: {"secrets": {"A": {"command": ["x", text]}}},
+    },
+    "`sbatch`, `srun`": {"sbatch": lambda text: {"sbatch": {"comment": text}}},
+}
+# Values with something before the idiom, so that what a shell reads at the start is none.
+LATER = {
+    "checkpoints.export": "/e/",
+    "logs.export": "/e/",
+    "data.source": "/s/",
+    "data.target": "/fsx/",
+    "image": "/i/",
+    "mount": "/m/",
+}
+AT_THE_START = ("`~/x`", "`~user/x`", "`-x` at the start")
+OTHERWISE = {
+    **{(key, idiom): "passed on" for key in LATER for idiom in AT_THE_START},
+    **{(key, "`{{ env.NAME }}`"): "refused" for key in ("image", "mount")},
+    ("sbatch", "quotes"): "escaped",  # as sbatch reads its lines
+    **{("mount", idiom): "refused" for idiom in ("quotes", "`{a,b}`")},  # separators of runtimes
+    # No image has a blank in its name.
+    **{("image", idiom): "refused" for idiom in ("quotes", "`` `command` ``")},
+}
+
+
+def _exported(**targets: str) -> dict[str, Any]:
+    paths = {"checkpoints": "/fsx/c", "logs": "/fsx/l"}
+    return {key: {"path": paths[key], "export": f"/e/{text}"} for key, text in targets.items()}
+
+
+def _image(**keys: Any) -> dict[str, Any]:
+    return {"software": {"container": {"runtime": "apptainer", **keys}}}
+
+
+def _is_plain(before: str, written: str, text: str) -> bool:
+    """Whether a script has it between quotes that keep it as it is."""
+    in_double_quotes = re.sub(r'([$`"\\])', r"\\\1", written)
+    return str(shell.quote(before + written)).rstrip("'") in text or in_double_quotes in text
+
+
+@pytest.mark.parametrize(("place", "idiom", "said"), _cells())
+def test_the_other_keys_of_a_row(place: str, idiom: str, said: str) -> None:
+    written, _ = IDIOMS[idiom]
+    for key, keys in KEYS.get(place, {}).items():
+        wanted = OTHERWISE.get((key, idiom), said)
+        if wanted == "refused":
+            with pytest.raises(InputError):
+                script(nodes=2, **keys(written))
+        elif idiom != "`{{ env.NAME }}`":
+            is_plain = _is_plain(LATER.get(key, ""), written, script(nodes=2, **keys(written)))
+            assert is_plain == (wanted == "passed on"), key
 
 
 REFERENCES = {

@@ -268,18 +268,25 @@ def check_paths(context: Context) -> None:
 
 
 def _paths(spec: Experiment) -> Iterator[tuple[Path, Value]]:
-    yield from ((("logs", "path"), spec.logs.path), (("logs", "copy"), spec.logs.copy_ or ""))
+    logs = spec.logs
+    yield from ((("logs", "path"), logs.path), (("logs", "copy"), logs.copy_ or ""))
+    yield ("logs", "export"), logs.export or ""
     yield from ((("workdir",), spec.workdir or ""), (("script",), spec.script or ""))
     for key in ("venv", "conda"):
         yield ("software", key), getattr(spec.software, key) or ""
     for index, file in enumerate(spec.software.source):
         yield ("software", "source", index), file
-    if spec.checkpoints:
-        yield ("checkpoints", "path"), spec.checkpoints.path
+    if checkpoints := spec.checkpoints:
+        yield ("checkpoints", "path"), checkpoints.path
+        yield from ((("checkpoints", "marker"), checkpoints.marker or ""),)
+        yield from ((("checkpoints", "export"), checkpoints.export or ""),)
     if container := spec.software.container:
         yield ("software", "container", "image"), container.image
         for index, mount in enumerate(container.mounts):
             yield ("software", "container", "mounts", index), mount.source
+    for key in ("before", "after"):
+        steps = enumerate(getattr(spec, key))
+        yield from (((key, index, "creates"), one.creates or "") for index, one in steps)
     for index, data in enumerate(spec.data):
         yield from (((("data", index, key), getattr(data, key))) for key in ("source", "target"))
 
@@ -303,6 +310,7 @@ _OPTION_AND_VALUE = re.compile(r"(--?[A-Za-z][\w.-]*)\s+(\S.*)", re.DOTALL)
 def check_arguments(context: Context) -> None:
     """Warn about arguments that look like a shell's variables and commands, or like two words."""
     _check_words(context)
+    _check_patterns(context)
     found = [one for one in _arguments(context.spec) if _SIGNS.search(show(one[1]))]
     if found:
         from clusterjobs.spec.shell_idioms import passed_on  # most specs have none
@@ -312,6 +320,29 @@ def check_arguments(context: Context) -> None:
                 path,
                 f"{idiom.found} is passed on as it is: no shell reads this value",
                 f"for what a shell would make of it, {idiom.instead}",
+                warning=True,
+            )
+
+
+_PATTERN = re.compile(r"%\d*([AJNajnux])(?![0-9A-Za-z])")
+_INSTEAD = {
+    **dict.fromkeys("AJj", "{{ job.id }}"),
+    "N": "${SLURMD_NODENAME}",
+    "a": "{{ job.array_index }}",
+    "n": "{{ job.node_rank }}",
+    "u": "${USER}",
+    "x": "{{ name }}",
+}
+
+
+def _check_patterns(context: Context) -> None:
+    """Warn about `%j` in a path: sbatch and srun alone read it, in names of their own files."""
+    for path, value in _paths(context.spec):
+        if found := _PATTERN.search(show(value)):
+            context.problem(
+                path,
+                f"{found[0]} is part of the path's name: Slurm's patterns are not expanded here",
+                f"write {_INSTEAD[found[1]]}",
                 warning=True,
             )
 
@@ -353,9 +384,10 @@ def _arguments(spec: Experiment) -> Iterator[tuple[Path, Value]]:
         yield from ((("args", key), text) for text in texts if isinstance(text, (str, Text)))
     for path, command in _commands(spec):
         yield from ((path, argument) for argument in _without_code(command))
-    for name, value in spec.env.items():  # what is not expanded there has been refused
-        if found := _BACKTICKS.search(show(text_of(value))):
-            yield ("env", name), found[0]
+    expanded = [(("env", name), text_of(value)) for name, value in spec.env.items()]
+    for path, value in (*expanded, *_paths(spec)):  # what is not expanded there has been refused
+        if found := _BACKTICKS.search(show(value)):
+            yield path, found[0]
     for key in ("sbatch", "srun"):
         for name, option in getattr(spec, key).items():
             if isinstance(option, str):
@@ -372,6 +404,8 @@ def _commands(spec: Experiment) -> Iterator[tuple[Path, tuple[Value, ...]]]:
         yield from (((key, index, "command"), one.command) for index, one in enumerate(steps))
     for name, role in spec.roles.items():
         yield ("roles", name, "command"), role.command
+    for name, value in spec.values.items():
+        yield ("values", name, "command"), value.command or ()
     for name, secret in spec.secrets.items():
         yield ("secrets", name, "command"), secret.command or ()
 

@@ -491,6 +491,7 @@ repair_checkpoints() { # FOLDER [NAME PATTERN]...: a kill may have cut the file 
   local python
   python=$(find_python) || return 0 # it has said why
   run_child "$python" -BEsS "$job_dir/whole_checkpoint.py" repair "$@"
+  (( child_status == 0 )) || echo "clusterjobs: the checkpoints in $1 could not be checked"
 }
 
 start_export() { # errors are in the log and in data.jsonl; the exit code stays the training's
