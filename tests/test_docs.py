@@ -48,6 +48,17 @@ def test_each_framework_stops_as_the_page_says() -> None:
         assert marker.startswith(f"`{saving.marker}`" if saving.marker else "none"), name
 
 
+def test_the_files_that_a_kill_may_cut_are_on_the_page() -> None:
+    part = RESTARTS[RESTARTS.index("| file | of |") :].partition("\n\n")[0]
+    rows = re.findall(r"(?m)^\| `([^`]+)` \| (.*?) \|", part)
+    documented = {(name, file) for file, names in rows for name in re.findall(r"`(.*?)`", names)}
+    assert documented == {
+        (name, file)
+        for name, framework in FRAMEWORKS.items()
+        for file, _ in framework.saving.overwritten
+    }
+
+
 def test_the_keys_of_restarts_and_their_defaults_are_on_the_page() -> None:
     rows = dict(re.findall(r"(?m)^\| `(\w+)` \| .*\| (\w+) \|$", RESTARTS))
     defaults = {name: getattr(Restarts(), name) for name in Restarts.__annotations__}

@@ -3,14 +3,12 @@
 import os
 import re
 import secrets
-import signal
-import subprocess
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from clusterjobs.errors import InputError, Problem, one_problem
+from clusterjobs.slurm.asking import SlurmError, ask
 
 
 @dataclass(frozen=True)
@@ -121,17 +119,13 @@ ENDED = frozenset(
 
 
 def shown_job(job_id: str) -> str:
-    """What `scontrol show job` prints of it on one line; "" if Slurm has forgotten it."""
+    """What `scontrol show job` prints of it on one line; "" if it is not known."""
     asked = ["scontrol", "--oneliner", "show", "job", job_id]
     try:
-        done = subprocess.run(asked, capture_output=True, text=True, errors="replace", check=False)
-    except FileNotFoundError:
+        answer = ask(asked, PATIENCE)
+    except (FileNotFoundError, SlurmError):
         return ""
-    return done.stdout if done.returncode == 0 else ""
-
-
-class SlurmError(InputError):
-    """Slurm's controller does not answer, or with an error."""
+    return answer.stdout if answer.code == 0 else ""
 
 
 PATIENCE = 10.0  # seconds, for commands that can answer without Slurm
@@ -169,25 +163,12 @@ def _squeue(columns: Iterable[str], patience: float | None) -> list[list[str]] |
     environment = {k: v for k, v in os.environ.items() if not k.startswith("SQUEUE_")}
     environment["SLURM_TIME_FORMAT"] = "standard"
     try:
-        process = subprocess.Popen(
-            asked, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
+        answer = ask(asked, patience, env=environment)
     except FileNotFoundError:
         return None
-    with process:
-        clock = threading.Timer(patience, process.kill) if patience else None
-        if clock:
-            clock.start()
-        try:
-            stdout, stderr = process.communicate()
-        finally:
-            if clock:
-                clock.cancel()
-    if patience and process.returncode == -signal.SIGKILL:
-        raise _refused("squeue", f"Slurm does not answer in {patience:.0f} s")
-    if process.returncode:
-        raise _refused("squeue", stderr.decode(errors="replace"))
-    before, *rows = stdout.decode(errors="replace").split(row_mark)
+    if answer.code:
+        raise _refused("squeue", answer.stderr)
+    before, *rows = answer.stdout.split(row_mark)
     cells = [row.removesuffix("\n").split(mark) for row in rows]
     strange = [line for line in before.split("\n") if line and not line.startswith(_CLUSTER)]
     if strange or any(len(row) != len(_COLUMNS) or not row[_USER].isdecimal() for row in cells):
@@ -264,14 +245,14 @@ def _cancel(words: Mapping[str, Sequence[str]]) -> dict[str, str]:
 
 def _call(words: Sequence[str]) -> dict[str, str]:
     try:
-        done = subprocess.run(["scancel", "--", *words], capture_output=True, check=False)
+        answer = ask(["scancel", "--", *words])
     except FileNotFoundError:
         raise one_problem(
             "there is no scancel here", hint="run it on the cluster's head node"
         ) from None
-    said = done.stderr.decode(errors="replace")
+    said = answer.stderr
     refused = {word: why for word, why in _ERROR.findall(said) if word in words}
-    if done.returncode and not refused:
+    if answer.code and not refused:
         lines = said.strip().splitlines() or ["it failed without a message"]
         refused = dict.fromkeys(words, "; ".join(line.strip() for line in lines))
     return refused

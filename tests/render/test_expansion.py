@@ -32,7 +32,7 @@ IDIOMS = {
     "`%j`": ("a-%j", "a-%j"),
     "`*.pt`": ("*.pt", "a.pt"),
     "`{a,b}`": ("{a,b}", "a"),
-    "quotes": ("'it' \"is\"", "it is"),
+    "quotes": ("'it' \"is\"", "it"),
     "a line break": ("a\nb", "a"),
     "`-x` at the start": ("-x", "-x"),
 }
@@ -60,6 +60,7 @@ def _code(folder: pathlib.Path, text: str) -> Run:
 
 
 def _run(folder: pathlib.Path, **keys: Any) -> Run:
+    (folder / "a.pt").touch()
     srun = 'printf "<%s>" "$@"; while [[ $1 == --* ]]; do shift; done; exec "$@"'
     return run_script(
         folder, script(nodes=1, **keys), environment=ENVIRONMENT, stand_ins={"srun": srun}

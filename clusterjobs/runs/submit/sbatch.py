@@ -8,7 +8,6 @@ import contextlib
 import os
 import re
 import secrets
-import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from clusterjobs.runs.jobs.identity import token_of
 from clusterjobs.runs.run import Run
 from clusterjobs.runs.submit.lock import user_name
 from clusterjobs.sections.plan import Plan
+from clusterjobs.slurm.asking import SlurmError, ask
 from clusterjobs.slurm.queue import Queued, known_jobs
 from clusterjobs.text import show
 
@@ -76,27 +76,27 @@ def submit(
     """
     command = ["sbatch", "--parsable", *options]
     try:
-        done = subprocess.run(
+        answer = ask(
             command,
-            input=script.encode(),
+            stdin=script.encode(),
             env=clean(environment, script),
-            capture_output=True,
-            check=False,
             pass_fds=inherited,
-            start_new_session=True,
         )
     except FileNotFoundError:
         raise one_problem(
             "there is no sbatch here",
             hint="submit from the cluster's head node, or try the lab: clusterjobs lab up small",
         ) from None
-    said = done.stderr.decode(errors="replace")
-    if done.returncode:
-        raise _refusal(said, done.returncode, environment.get("CLUSTERJOBS_LAB", ""))
-    lines = done.stdout.decode(errors="replace").strip().splitlines()
-    job_id, _, cluster = (lines[-1] if lines else "").partition(";")
-    notes = tuple(said.strip().splitlines())
-    return Submitted(int(job_id) if job_id.isdigit() else None, cluster or None, notes)
+    if answer.code:
+        raise _refusal(answer.stderr, answer.code, environment.get("CLUSTERJOBS_LAB", ""))
+    # A wrapper or a plug-in may print lines of its own.
+    lines = [line.strip() for line in answer.stdout.splitlines()]
+    ids = [found for line in lines if (found := _ID.fullmatch(line))]
+    job_id, cluster = ids[-1].groups() if ids else (None, None)
+    return Submitted(int(job_id) if job_id else None, cluster, tuple(answer.stderr.splitlines()))
+
+
+_ID = re.compile(r"(\d+)(?:;(\S+))?")
 
 
 def _refusal(said: str, exit_code: int, lab: str) -> InputError:
@@ -302,10 +302,9 @@ class Limits(NamedTuple):
 def slurm_limits() -> Limits:
     """The limits; unknown if Slurm does not answer: sbatch then reports the problem."""
     try:
-        done = subprocess.run(["scontrol", "show", "config"], capture_output=True, check=False)
-    except FileNotFoundError:
+        return read_limits(ask(["scontrol", "show", "config"], _PATIENCE).stdout)
+    except (FileNotFoundError, SlurmError):
         return Limits()
-    return read_limits(done.stdout.decode(errors="replace"))
 
 
 def read_limits(text: str) -> Limits:
