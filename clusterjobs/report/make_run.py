@@ -267,6 +267,9 @@ def _completed(
     return done, derived, tuple(dict.fromkeys(notes))
 
 
+_SHOWN = 80  # characters of a line
+
+
 def _notes_of_log(log: Log) -> Iterator[str]:
     """What was in the log, and is not in the numbers."""
     engines = [one.value for one in log.records if isinstance(one, Event) and one.kind == "engines"]
@@ -274,6 +277,11 @@ def _notes_of_log(log: Log) -> Iterator[str]:
         yield (
             f"The program trains {integer(int(engines[-1]))} models, each with an engine of its "
             "own: skipped steps, learning rate and memory are those of the first one."
+        )
+    if log.assumed:
+        yield (
+            f"The lines do not name their step: it is the number that rises evenly in lines such "
+            f"as `{log.assumed[:_SHOWN]}`. If that is wrong, say it with the spec's key report."
         )
     if log.dropped:
         yield f"{counted(log.dropped, 'damaged line')} of the log dropped."

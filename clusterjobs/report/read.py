@@ -1,9 +1,11 @@
 """Reads the run of a target: its log, packed by gzip or not, its job's folder and its spec."""
 
+import codecs
 import dataclasses
 import functools
 import gzip
 import io
+import itertools
 import json
 import pathlib
 import signal
@@ -22,7 +24,7 @@ from clusterjobs.plugins import PlannedJob, Reader, Unknown
 from clusterjobs.report.exports import run_data
 from clusterjobs.report.logs.formats import Format, all_formats
 from clusterjobs.report.logs.formats.own_pattern import OwnPattern
-from clusterjobs.report.logs.log import read_log
+from clusterjobs.report.logs.log import read_log, with_unnamed_steps
 from clusterjobs.report.logs.metric_files import metric_files, read_metric_file
 from clusterjobs.report.logs.records import Event, Log, Window
 from clusterjobs.report.make_run import make_run
@@ -272,6 +274,8 @@ def read_target(target: Target, specs: Specs, progress: Callable[[int], None]) -
     if log is None:
         blocks = _counted(blocks_of(target.log), progress)
         log = read_log(blocks, specs.formats(target.spec))
+        if not log.format and target.log and not specs.has_pattern(target.spec):
+            log = with_unnamed_steps(log, lambda: blocks_of(target.log))
     notes: list[str] = []
     if not log.format and target.folder:
         # The log has no step; files that the program wrote into the job's folder may have.
@@ -309,7 +313,7 @@ def _counted(blocks: Iterator[bytes], progress: Callable[[int], None]) -> Iterat
 
 
 def blocks_of(path: pathlib.Path | None) -> Iterator[bytes]:
-    """The bytes of a log, of standard input for None; gzip is unpacked. Raises InputError."""
+    """The bytes of a log, of standard input for None; gzip and UTF-16 undone. Raises InputError."""
     try:
         if path is None:
             yield from _blocks(sys.stdin.buffer)
@@ -323,6 +327,11 @@ def blocks_of(path: pathlib.Path | None) -> Iterator[bytes]:
 def _blocks(file: BinaryIO) -> Iterator[bytes]:
     """Of a packed file that is cut off or damaged, all that comes before."""
     start = file.read(len(_GZIP))
+    if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        decoder = codecs.getincrementaldecoder("utf-16")("replace")
+        for block in itertools.chain([start], iter(functools.partial(file.read, _BLOCK), b"")):
+            yield decoder.decode(block).encode()
+        return
     if start != _GZIP:
         yield start + file.read(_BLOCK)
         while block := file.read(_BLOCK):

@@ -3,7 +3,7 @@
 import gc
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from clusterjobs.report.logs.bounds import MOST_STEPS, Bounds
 from clusterjobs.report.logs.clock import span
@@ -17,8 +17,9 @@ from clusterjobs.report.logs.formats import (
 from clusterjobs.report.logs.formats.deepspeed import Checkpoints
 from clusterjobs.report.logs.formats.job_script import JobScript
 from clusterjobs.report.logs.forms import Forms, Rows
-from clusterjobs.report.logs.general.reader import BAR
+from clusterjobs.report.logs.general.reader import BAR, General
 from clusterjobs.report.logs.general.table import HEAD
+from clusterjobs.report.logs.general.unnamed import form_with_step
 from clusterjobs.report.logs.lines import (
     Found,
     Line,
@@ -53,6 +54,16 @@ def read_log(blocks: Iterable[bytes], formats: Sequence[Format] | None = None) -
         if was_enabled:
             gc.enable()
     return reader.log()
+
+
+def with_unnamed_steps(log: Log, blocks: Callable[[], Iterable[bytes]]) -> Log:
+    """A log without a step, read again with what its start shows to be one.
+
+    It stays as it is if there is no such number. `blocks`: of the log, from its start.
+    """
+    form = form_with_step(log.start)
+    again = read_log(blocks(), [General(form)]) if form else log
+    return again._replace(assumed=form.line) if form and again.format else log
 
 
 class LogReader:
@@ -174,6 +185,7 @@ class LogReader:
             span(self._first, self._last),
             self._unused,
             self._unused_line,
+            b"" if name else bytes(self._start),
         )
 
     def _read(self, line: Line, raw: bytes) -> list[Window | Event]:

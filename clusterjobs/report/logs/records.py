@@ -5,6 +5,7 @@ A format turns lines into these records; the rest of the report reads only them.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
@@ -120,6 +121,8 @@ class Log(NamedTuple):
     between the time stamps of the first and the last line with a step, if they have any. `unused`:
     lines that have values but no step, and the number of the first one.
     `slow_ranks`: those that were slower than the others, if the log has lines of all of them.
+    `start`: its first bytes, if no format has a step in it. `assumed`: a line of which the number
+    that rises evenly was taken for the step, "" if the lines name it.
     """
 
     format: str
@@ -133,3 +136,5 @@ class Log(NamedTuple):
     span: float | None = None
     unused: int = 0
     unused_line: int = 0
+    start: builtins.bytes = b""
+    assumed: str = ""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from clusterjobs.report.exports import run_data
-from clusterjobs.report.logs.log import read_log
+from clusterjobs.report.logs.log import read_log, with_unnamed_steps
 from clusterjobs.report.make_run import make_run
 from clusterjobs.report.run import Job
 
@@ -64,6 +64,38 @@ class Form(NamedTuple):
 
 
 FORMS: Mapping[str, Form] = {
+    "clu of JAX": Form(
+        lambda x: (
+            f"I0306 {clock(x, '%H:%M:%S')}.123456 139870 logging_writer.py:48] [{x}] "
+            f"steps_per_second=2.0, train_accuracy=0.12, train_loss={loss(x):.5f}\n"
+        ),
+        "steps step_seconds loss",
+        every=100,
+    ),
+    "BigDL": Form(
+        lambda x: (
+            f"{clock(x)} INFO  DistriOptimizer$:392 - [Epoch 2 93/1281][Iteration {x}][Wall Clock "
+            f"{x * SECONDS:.7f}s] Trained {BATCH} records in {SECONDS} seconds. Throughput is "
+            f"{SAMPLES} records/second. Loss is {loss(x):.5f}. Current learning rate is 0.0759.\n"
+        ),
+        "steps step_seconds loss",
+        every=1,
+    ),
+    "MindSpore's times": Form(
+        lambda x: (
+            f"epoch: 1 step: {x}, loss is {loss(x):.6f}\n"
+            f"epoch time: 500.000 ms, per step time: 500.000 ms\n"
+        ),
+        "steps step_seconds loss",
+        every=1,
+    ),
+    "Lightning's names": Form(
+        lambda x: (
+            f"{clock(x)} Epoch 0: train/loss_step={loss(x):.3f}, train/loss_epoch=9.1, "
+            f"global_step={x}, it/s=2.000\n"
+        ),
+        "steps step_seconds loss",
+    ),
     "nanoGPT": Form(
         lambda x: f"iter {x}: loss {loss(x):.4f}, time {SECONDS * 1e3:.2f}ms, mfu 35.21%\n",
         "steps step_seconds loss",
@@ -117,7 +149,7 @@ FORMS: Mapping[str, Form] = {
             f"gpu LR: 0.000005 Logit Scale: 14.286 Contrastive_loss: {loss(x):.5f} "
             f"({loss(x):.5f}) Loss: {loss(x):.5f} ({loss(x):.5f})\n"
         ),
-        "samples_per_second loss",
+        "samples_per_second step_seconds loss",
         every=100,
     ),
     "PyTorch's MNIST": Form(
@@ -129,6 +161,7 @@ FORMS: Mapping[str, Form] = {
             f"[gpua006:0/4] {clock(x)},123 (trainer:793) INFO: 1epoch:train:{x - 49}-{x}batch: "
             f"iter_time=1.9e-04, forward_time=0.140, acc=0.2, loss={loss(x):.3f}, train_time=0.5\n"
         ),
+        "steps step_seconds loss",
         every=50,
     ),
     "OpenNMT": Form(
@@ -136,6 +169,7 @@ FORMS: Mapping[str, Form] = {
             f"[{clock(x)},000 INFO] Step {x}/100000; acc:  12.30; ppl: 123.45; xent: {loss(x):.2f};"
             f" lr: 0.00010; {TOKENS / 2:.0f}/{TOKENS:.0f} tok/s; {x * SECONDS:6.0f} sec\n"
         ),
+        "steps step_seconds loss",
         every=50,
     ),
     "Marian": Form(
@@ -143,6 +177,7 @@ FORMS: Mapping[str, Form] = {
             f"[{clock(x)}] Ep. 1 : Up. {x} : Sen. {x * BATCH:,} : Cost {loss(x):.8f} * 16,384 @ "
             f"2,380 after {x * 16384:,} : Time 250.00s : {TOKENS:.2f} words/s : gNorm 0.6358\n"
         ),
+        "steps step_seconds loss",
         every=500,
     ),
     "prime-rl": Form(
@@ -201,7 +236,7 @@ FORMS: Mapping[str, Form] = {
             f"INFO:tensorflow:global_step/sec: 2.0\nINFO:tensorflow:loss = {loss(x)}, step = {x} "
             "(50.000 sec)\n"
         ),
-        "steps loss",
+        "steps step_seconds loss",
         every=100,
         first=101,
     ),
@@ -350,6 +385,7 @@ FORMS: Mapping[str, Form] = {
             f"{clock(x)},667 - 0 - levanter.tracker.tqdm - INFO - Progress on:train {x}it/10.0kit "
             f"rate:2.0it/s remaining:1:22:00 elapsed:{since(x)} postfix:loss={loss(x):.3g}\n"
         ),
+        "steps step_seconds loss",
     ),
     "TinyLlama": Form(
         lambda x: (
@@ -581,7 +617,9 @@ FORMS: Mapping[str, Form] = {
         every=100,
     ),
     "Tacotron 2": Form(
-        lambda x: f"Train loss {x} {loss(x):.6f} Grad Norm 1.234567 0.50s/it\n", every=1
+        lambda x: f"Train loss {x} {loss(x):.6f} Grad Norm 1.234567 0.50s/it\n",
+        "steps step_seconds loss",
+        every=1,
     ),
     "WeNet": Form(
         lambda x: (
@@ -772,7 +810,9 @@ def wrong_numbers(form: Form) -> tuple[list[str], set[str]]:
     """What the report says wrongly of a log in this form, and all that it says."""
     first = form.every if form.first is None else form.first
     steps = [first + number * form.every for number in range(form.count)]
-    log = read_log(["".join(map(form.line, steps)).encode()])
+    blocks = ["".join(map(form.line, steps)).encode()]
+    log = read_log(blocks)
+    log = log if log.format else with_unnamed_steps(log, lambda: blocks)
     found = run_data(make_run(log, Job(name="", gpus=GPUS, ranks=GPUS, nodes=1)))
     truth = {**TRUTH, "steps": form.steps or steps[-1]}
     shown = {quantity for quantity in truth if found[quantity] is not None}

@@ -21,7 +21,9 @@ class Format(Protocol):
     line raises ValueError; it is counted and dropped.
     """
 
-    name: str
+    @property
+    def name(self) -> str: ...
+
     hints: tuple[str, ...]
 
     def read(self, line: str, rank: int | None) -> Iterable[Window | Event]: ...

@@ -29,14 +29,17 @@ STEP_WORDS = (*STEPS, "iterations", "batches", "its", "b")
 SECOND_WORDS = ("s", "sec", "secs", "second", "seconds")
 _TIMES = (  # beside those made of the words above
     *("time", "seconds", "dt", "iter_dt", "step_avg", "step_timing", "train_step_timing"),
-    *("timing_s_step", "batch_cost"),
+    *("timing_s_step", "batch_cost", "batch_t"),
 )
 _MILLISECONDS = ("elapsed_time_per_iteration_ms",)
 _CLOCKS = (  # since the start of the training
     *("elapsed", "elapsed_time", "train_time", "time_elapsed", "total_time", "wall_time"),
     *("wall_clock", "wall", "time_since_start", "elapsed_seconds"),
 )
-_LOSSES = ("loss", "crossentropyloss", "cross_entropy", "cross_entropy_loss")
+_LOSSES = (
+    *("loss", "crossentropyloss", "cross_entropy", "cross_entropy_loss"),
+    *("loss_step", "xent", "cost"),  # of Lightning, OpenNMT-py and Marian
+)
 _IN_MB = ("memory", "max_mem")  # without a unit, as mmcv and torchvision print them
 _MEMORY = (
     *("memory", "mem", "max_mem", "max_memory", "peak_memory", "peak_mem", "max_mem_allocated"),
@@ -49,6 +52,10 @@ _PER = ("_per_sec", "_per_second", "_s", "_sec", "_per_s")
 _OF_ONE = ("_per_gpu", "_gpu", "_device", "_per_device", "_chip")
 _SAMPLES = ("samples", "images", "imgs", "img", "image", "examples", "sequences", "seqs", "seq")
 _TOKENS = ("tokens", "tok", "token", "toks")
+# What a step has many of: their number is none of steps.
+THINGS = frozenset(
+    (*_SAMPLES, *_TOKENS, "sample", "sequence", "sen", "sentences", "words", "bytes")
+)
 
 
 def _speeds() -> tuple[list[str], list[str], list[str]]:
@@ -98,7 +105,7 @@ NAMES: Mapping[str, Meaning] = {
     **dict.fromkeys(_NORMS, "grad_norm"),
     **dict.fromkeys((*_GPU_USE, *_GPU_PERCENT), "gpu_percent"),
     **dict.fromkeys(("lr", "learning_rate"), "learning_rate"),
-    **dict.fromkeys(("data_time", "data", "data_loading_time"), "data_seconds"),
+    **dict.fromkeys(("data_time", "data", "data_t", "data_loading_time"), "data_seconds"),
     **dict.fromkeys(("global_batch_size", "gbs"), "batch"),
     **dict.fromkeys(("loss_scale",), "loss_scale"),
     **dict.fromkeys(("mfu",), "printed_mfu"),
@@ -125,7 +132,7 @@ _SAME = _PARTS | frozenset(
         *("cur", "current", "smoothed", "ema", "perf", "throughput", "system", "timing", "speed"),
         *("metrics", "global", "info", "debug", "root", "main", "log", "console"),
         *("progress", "last", "step", "batch", "iter", "iteration", "interval", "avr", "is"),
-        *("per", "this"),
+        *("per", "this", "the"),
     )
 )
 _OF_GPUS = _SAME | {"gpu", "peak", "max", "reserved", "rank", "last"}  # of memory
@@ -214,6 +221,11 @@ DIALECTS: tuple[Dialect, ...] = (
     Dialect("paddle", re.compile(r"\] epoch: .{1,80}avg_batch_cost: "), from_zero=True, names=_IPS),
     Dialect("aws-fsdp", re.compile(r"\bbatch \d{1,15} loss: .{1,40}, speed: "), from_zero=True),
     Dialect("pix2pix", re.compile(r"\(epoch: \d{1,9}, iters: \d{1,15}, time: "), of_samples=True),
+    Dialect(
+        "espnet",
+        re.compile(r"batch: iter_time=.{1,40}forward_time="),
+        names={"iter_time": "data_seconds", "train_time": "seconds"},
+    ),
     Dialect("litgpt", re.compile(r"\| iter time: ")),
     Dialect("composer", re.compile(r"\[batch=\d{1,15}/\d{1,15}\]"), names={"time_batch": ""}),
     # Its mean since the start follows from the time since the start, which says more.

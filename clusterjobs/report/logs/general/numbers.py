@@ -44,7 +44,7 @@ _LOCATION = re.compile(
 )  # of Loguru: `module:function:12`
 _RANGE = re.compile(r"(?:-| and | to |\.\.)\d")  # `steps 0 and 100`
 _UNIT_OF_NAME = re.compile(r"(?:\((ms|s|secs?|seconds|gi?b|mi?b|%)\)| in (s|ms|gi?b|mi?b))$")
-_SEPARATOR = re.compile(r"[|;:(){}\[\],\t]| - |  +|=>")
+_SEPARATOR = re.compile(r"[|;:(){}\[\],\t]| - |  +|=>|\. ")
 _IN_PARENTHESES = re.compile(r" ?\(([a-z/]{1,15})\)$")  # `iter(train)`, `loss (val)`
 _A_SECOND = re.compile(r"/(?=s(?:ec(?:ond)?)?$)")  # `it/s` is a rate, `it_s` may be a time
 _LONG_UNITS = frozenset(("min", "mins", "minute", "minutes", "hr", "hrs", "hour", "hours"))

@@ -36,6 +36,7 @@ from clusterjobs.report.logs.general.numbers import (
     value_of,
 )
 from clusterjobs.report.logs.general.table import Table, table_of
+from clusterjobs.report.logs.general.unnamed import Form
 from clusterjobs.report.logs.records import Event, Quantity, Window
 
 _OTHER_LINE = re.compile(rf"(?<![\w/.])(?:{'|'.join(sorted(OTHER))})(?![\w/.])")
@@ -252,7 +253,11 @@ class General:
         *("/s", "per_s", "atch", "update", "lr", "TPS"),
     )
 
-    def __init__(self) -> None:
+    def __init__(self, form: Form | None = None) -> None:
+        """`form`: of the lines to read, whose step has no name."""
+        self._form = form
+        if form:
+            self.hints = ("",)
         self._dialect = OWN
         self._length = 0
         self._first_epoch = 1  # or 0
@@ -274,14 +279,14 @@ class General:
 
     def narrow(self, lines: Sequence[str]) -> None:
         """One hint, if all lines that said something have it."""
-        common = [hint for hint in self.hints if all(hint in line for line in lines)]
+        common = [hint for hint in self.hints if hint and all(hint in line for line in lines)]
         if not self._table and common and lines and not self._above_is_used:
             self.hints = (max(common, key=len),)
 
     def places(self, line: str) -> Sequence[Place]:
         """A line of named numbers that says its step and a speed."""
         line = line.lower()
-        if self._table or self._has_pairs or self._dialect.of_samples:
+        if self._table or self._has_pairs or self._dialect.of_samples or self._form:
             return ()
         numbers, stamp = numbers_of(line)
         found = find(line, numbers, self._dialect, self._above_name)
@@ -341,14 +346,17 @@ class General:
 
     def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:
         line = line.lower()
+        if self._dialect is OWN:
+            self._dialect = next((one for one in DIALECTS if one.mark.search(line)), OWN)
+        if self._form:
+            yield from self._read_form(self._form, line, rank)
+            return
         if self._table and (row := self._table.named(line)):
             line = row
         elif table := table_of(line):
             self._table, self.hints = table, ("",)  # its rows have no names
         if _FAIRSEQ.search(line):
             return
-        if self._dialect is OWN:
-            self._dialect = next((one for one in DIALECTS if one.mark.search(line)), OWN)
         if options := _BATCH.match(line):
             self._batch = int(options[1])
         samples = self._batch if self._dialect.of_samples else 1  # of a step
@@ -403,6 +411,29 @@ class General:
             self._length = length
             yield Event("length", value=length)
 
+    def _read_form(self, form: Form, line: str, rank: int | None) -> Iterable[Window | Event]:
+        """A line whose step has no name, by the place of its step."""
+        span = form.step_in(line)
+        if not span:
+            return
+        numbers, _ = numbers_of(line)
+        # `loss 60 8.46`: the name in front of the step is that of the number behind it.
+        step = next((n for n, one in enumerate(numbers) if one.start == span[0]), len(numbers))
+        for name in [one.name for one in numbers[step : step + 1]]:
+            behind = [one._replace(name=one.name or name) for one in numbers[step + 1 : step + 2]]
+            numbers[step : step + 2] = behind
+        found = find(line, numbers, self._dialect)
+        texts = [one.text for one in numbers]
+        values = values_of(found.values, texts)
+        if "loss" in (validation := values_of(found.others, texts)):
+            yield Event("validation", None, validation["loss"])
+        if form.is_epoch:
+            yield from self._counted(values, rank)
+            return
+        if not found.is_timed and (time := stamp_of(line)) is not None:
+            values["time"] = time
+        yield Window(_whole(line[slice(*span)].lstrip("-")), values, None, rank)
+
     def _counted(self, values: dict[Quantity, float], rank: int | None) -> Iterable[Window | Event]:
         """A line that counts samples, of which a step has an unknown number, or rounds its step."""
         values.pop("elapsed", None)
@@ -438,10 +469,13 @@ class General:
     def _goes_on(
         self, line: str, found: Found, texts: Sequence[str], rank: int | None
     ) -> Iterable[Window]:
-        """What an indented line says of the step above."""
+        """What an indented line says of the step above, or one with the time of a step."""
         step, lines = self._above.get(rank, (0, _MOST_LINES))
         is_other = BAR in line or _OTHER_LINE.search(line)
-        if not line[:1].isspace() or lines >= _MOST_LINES or is_other:
+        is_time = any(
+            one.field.meaning == "seconds" and one.field.rank < BY_UNIT for one in found.values
+        )
+        if not (line[:1].isspace() or is_time) or lines >= _MOST_LINES or is_other:
             return
         self._above[rank] = step, lines + 1
         self._above_is_used = True
