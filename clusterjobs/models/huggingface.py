@@ -150,10 +150,10 @@ def _unknown_architecture(config: Config, kind: object) -> Mistake:
     missing = [key for key in NEEDED if not values[key]]
     what = "model_type is missing"
     if kind is not None:
-        what = f"{str(kind)[:40]!r} is not an architecture that is known"
-    hint = f"write the keys in model in place of config: {{{known or 'layers: ..., hidden: ...'}}}"
-    if missing:
-        hint += f", with {', '.join(missing)}"
+        what = f"{str(kind)[:40]!r} is not an architecture that is known: "
+        what += "its memory and time are not predicted"
+    shown = ", ".join([*filter(None, [known]), *(f"{key}: ..." for key in missing)])
+    hint = f"write the keys in model in place of config: {{{shown}}}"
     hint += "; also kv_heads, ffn, glu, tied, experts if it has them"
     return Mistake("model_type", what, hint)
 

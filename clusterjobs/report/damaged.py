@@ -17,7 +17,8 @@ from clusterjobs.report.logs.records import Event, Quantity, Window
 from clusterjobs.report.tables import integer, number
 
 _NEAR = 8  # windows that the value of one is compared with
-_FARTHER = 3  # times the largest distance between neighbouring steps
+_FEWEST = 3  # distances of steps before one that lines before and behind contradict
+_FARTHER = 3  # times the largest distance between neighbouring steps; 2 if all are equal
 _JUMP = 0.5  # of a usual loss, beyond what its neighbours differ
 _LARGER = 1.2  # times the memory of all other lines
 _TIMES = 10  # the largest loss behind it: so large a first loss is none
@@ -48,13 +49,16 @@ def undamaged(records: Sequence[Record]) -> Undamaged:
             assert isinstance(window, Window)
             values = dict(window.values)
             value = values.pop(name)
-            named.append(f"{name} {number(value)} at step {integer(window.step)}")
+            shown = (
+                f"memory {number(value)} GiB" if name == "memory_gib" else f"{name} {number(value)}"
+            )
+            named.append(f"{shown} at step {integer(window.step)}")
             changed[place] = window.with_values(values)
     if not named:
         return Undamaged(tuple(records), ())
-    shown, more = ", ".join(named[:3]), len(named) - 3
+    first, more = ", ".join(named[:3]), len(named) - 3
     rest = f", and {integer(more)} more" if more > 0 else ""
-    why = f"Left out, since the lines around say otherwise: {shown}{rest}."
+    why = f"Left out, since the lines around say otherwise: {first}{rest}."
     return Undamaged(tuple(changed), (why,))
 
 
@@ -103,13 +107,14 @@ def _behind(records: Sequence[Record]) -> list[Window | None]:
 
 def _is_out(window: Window, before: Window, behind: Window | None, gaps: Sequence[int]) -> bool:
     """Whether a step contradicts those around it. `gaps`: the last distances of steps."""
-    if len(gaps) < _NEAR - 1:
+    if len(gaps) < (_FEWEST if behind else _NEAR - 1):
         return False
+    farthest = before.step + max(gaps) * (2 if len(set(gaps)) == 1 else _FARTHER)
     if behind:
-        goes_on = behind.step - before.step >= statistics.median(gaps)
+        usual = statistics.median(gaps) if window.step <= farthest else 0
+        goes_on = behind.step - before.step >= usual
         return goes_on and not before.step <= window.step <= behind.step
-    farthest = max(gaps) * (1 if len(set(gaps)) == 1 else _FARTHER)
-    return not before.step <= window.step <= before.step + farthest
+    return not before.step <= window.step <= farthest
 
 
 def _odd_losses(windows: Sequence[tuple[int, Window]]) -> list[int]:

@@ -128,6 +128,7 @@ _RATES: tuple[Quantity, ...] = (
     *("forward_seconds", "backward_seconds"),
     *("printed_tflops_per_gpu", "printed_mfu", "printed_hfu"),
 )
+_UNTIMED = 0.1  # of the steps: with more, the time of all is not known
 _FEW = 10  # records, whose last line may be as right as the others
 _LONGEST = 1 << 30  # tokens of a sample; a longer one is a mistake of the log
 
@@ -148,7 +149,10 @@ def make_run(log: Log, job: Job) -> Run:
         seconds_in_steps(kept, one.number) if one.seconds is None else one.seconds
         for one in attempts
     )
-    paid = sum(seconds) or None
+    is_known = any(one.seconds is not None for one in attempts) or (
+        steady.seconds is not None and _untimed(windows) <= _UNTIMED
+    )
+    paid = (sum(seconds) or None) if is_known else None
     useful = useful_seconds(windows, steady)
     contradicted = longer_than_their_attempts(attempts, kept)
     if contradicted:
@@ -213,6 +217,12 @@ def make_run(log: Log, job: Job) -> Run:
         run = replace(run, **without_steps(run))
     run = plausible(run, Facts(job, log.span))
     return replace(run, notes=(*run.notes, *notes_of(run)), advice=tuple(advice_of(run, job)))
+
+
+def _untimed(windows: Sequence[Window]) -> float:
+    """The share of the steps whose time the log does not say, behind the first line."""
+    done = [(one.steps or 0, "seconds" in one.values) for one in windows[1:]]
+    return sum(steps for steps, is_timed in done if not is_timed) / (sum(n for n, _ in done) or 1)
 
 
 def _lengths(records: Sequence[Window | Event]) -> list[float | None]:

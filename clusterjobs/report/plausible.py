@@ -21,7 +21,7 @@ _LONGEST = 10 * _YEARS
 _MORE = 1.05  # times the span of the log: a line stands behind its steps
 _ROUNDING = 60.0  # seconds
 _PART = 0.05  # of the time: less than that need not be certain
-_TIMES = 10.0  # a usual step: as long may a single slow one take
+_TIMES = 3.0  # a usual step: as long may a single slow one take
 _OFTEN = 3  # other lines with such a time: then it is one
 _UNIT = 500.0  # times a usual step: seconds that were taken for milliseconds
 _OF_STEPS: dict[str, Any] = {"steps": None, "total_steps": None, "lost_steps": 0}
@@ -92,7 +92,7 @@ def _alone(run: Run) -> float | None:
     alone = sorted(time for one, time, other in near if usual < time and max(one, other) <= usual)
     if not alone:
         return None
-    is_often = len(alone) > _OFTEN and alone[-1] < 2 * alone[-1 - _OFTEN]
+    is_often = sum(time > alone[-1] / 2 for time in times) > _OFTEN
     return None if is_often and alone[-1] < _UNIT * usual else alone[-1]
 
 
@@ -175,7 +175,7 @@ _LIMITS: tuple[Limit, ...] = (
         _alone,
         _usual,
         duration,
-        "no other line or record says that a step can take so long",
+        "no other line or record confirms it",
         lambda _: _OF_TIME,
     ),
     Limit(
@@ -204,8 +204,8 @@ def plausible(run: Run, facts: Facts) -> Run:
         value, most = limit.value(run), limit.most(run, facts)
         if value is not None and most is not None and not value <= most:
             notes.append(
-                f"Not shown: {limit.what} would be {limit.show(value)}, and at most "
-                f"{limit.show(most)} is possible: {limit.why}."
+                f"Not shown: {limit.what} would be {limit.show(value)}, more than "
+                f"{limit.show(most)}: {limit.why}."
             )
             run = replace(run, **limit.hidden(run))
     return replace(run, notes=tuple(notes))

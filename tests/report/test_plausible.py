@@ -38,7 +38,7 @@ def run_of_text(text: str, job: Job = JOB) -> Run:
 def test_an_efficiency_above_100_percent_is_named_and_not_shown() -> None:
     run = make_run(log_of([window(step, 0.001) for step in range(1, 20)]), JOB)
     assert run.efficiency is None
-    assert any("MFU would be " in note and "at most 100.0 %" in note for note in run.notes)
+    assert any("MFU would be " in note and "more than 100.0 %" in note for note in run.notes)
     assert "MFU" not in run_text(run, False).partition("note:")[0]
 
 

@@ -407,7 +407,7 @@ class General:
         if self._has_pairs:
             return
         length = found.length or _whole(texts[found.length_at] if found.length_at >= 0 else "")
-        if length > 0 and length != self._length and found.epoch < 0:
+        if length > 0 and length != self._length and found.epoch < 0 and not self._epochs:
             self._length = length
             yield Event("length", value=length)
 
