@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.spec import field_types
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.text import Value, expanding, partition, show
 from clusterjobs.yaml.document import Path
@@ -15,8 +16,13 @@ _COMMAND_LINE = re.compile(r"(\S*/)?(python[\d.]*|bash|sh|torchrun|deepspeed|sru
 _OF_A_SHELL = (".sh", ".bash", ".sbatch", ".slurm")
 
 
-def script_of(spec: Experiment, diagnostics: Diagnostics) -> Value | None:
-    """The spec's script, without which a Python framework has nothing to run."""
+def script_of(
+    spec: Experiment, diagnostics: Diagnostics, takes_module: bool = True
+) -> Value | None:
+    """The spec's script, without which a Python framework has nothing to run.
+
+    `takes_module`: it may be `-m package.module`.
+    """
     if spec.command is not None:
         diagnostics.problem(
             ("command",),
@@ -25,6 +31,10 @@ def script_of(spec: Experiment, diagnostics: Diagnostics) -> Value | None:
         )
     if spec.script is None:
         diagnostics.missing("script", "script is missing", "add `script: train.py`")
+    elif field_types.is_module(spec.script) and not takes_module:
+        file = show(spec.script).removeprefix("-m ").replace(".", "/")
+        what = f"{spec.framework} starts a script by its path"
+        diagnostics.problem(("script",), what, f"write the module's file, {file}.py")
     elif _COMMAND_LINE.match(show(spec.script)):
         diagnostics.problem(
             ("script",),

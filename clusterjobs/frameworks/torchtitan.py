@@ -102,10 +102,10 @@ class Torchtitan(Framework):
         origins = {name: diagnostics.describe_key(key) for name, _, key in overrides}
         _check_arguments(task, titan, origins, diagnostics)
         script = spec.script
-        trainer = (expanding(script),) if script else ("-m", "torchtitan.train")
+        trainer = expanding(script) if script else "-m torchtitan.train"
         derived = (word for name, value, _ in overrides for word in (f"--{name}", *value))
         return Program(
-            (*trainer, *_config(titan), *derived, *arguments_of(spec)),
+            (trainer, *_config(titan), *derived, *arguments_of(spec)),
             is_python=True,
             origins={f"--{name}": origin for name, origin in origins.items()},
         )

@@ -73,6 +73,7 @@ class Launcher(NamedTuple):
     `starts_python`: it starts Python with the script itself; else it gets a whole command.
     `no_python_option`: the option with which it runs a command instead of a script; without it, a
     spec with `prefix` is refused.
+    `module_option`: the option with which it starts a module in place of a script.
     `calls_srun`: the script calls srun for the ranks, with the spec's `srun` options.
     `uses_mpi`: it starts the ranks of MPI programs.
     `over_ssh`: it reaches the other nodes by ssh.
@@ -102,6 +103,7 @@ class Launcher(NamedTuple):
     task_per_rank: bool = False
     starts_python: bool = False
     no_python_option: str = ""
+    module_option: str = "-m"
     calls_srun: bool = True
     uses_mpi: bool = False
     over_ssh: bool = False

@@ -17,6 +17,7 @@ DEEPSPEED = Launcher(
     "one deepspeed per node starts the node's ranks",
     starts_python=True,
     no_python_option="--no_python",
+    module_option="--module",
     sets_node_rank=True,
     takes_first_gpus=True,
     program_options=_PROGRAM_OPTIONS,

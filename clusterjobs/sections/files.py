@@ -13,6 +13,7 @@ from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.context import Context, Rendering
 from clusterjobs.sections.plan import CONTAINER_SETUP, Files, Input, Plan
 from clusterjobs.sections.storage import is_below
+from clusterjobs.spec import field_types
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.keys.staging import Data
 from clusterjobs.text import Text, Value, changed, expanding, is_rooted, joined, show
@@ -44,7 +45,11 @@ def _programs(context: Context) -> Iterator[Input]:
     spec, program = context.spec, context.program
     if spec.script and program.is_python:
         # deepy.py counts as a script: it starts the other one.
-        scripts = dict.fromkeys((program.command[0], expanding(spec.script)))
+        scripts = dict.fromkeys(
+            one
+            for one in (program.command[0], expanding(spec.script))
+            if not field_types.is_module(one)
+        )
         where = context.diagnostics.where(("script",))
         for path, late in _on_the_node(scripts, spec):
             yield Input("script", "script", path, None, late, where)

@@ -23,6 +23,7 @@ from clusterjobs.sections.placement.node_share import port_stride
 from clusterjobs.sections.plan import Launch, Plan, SshServer
 from clusterjobs.sections.restarts import AUTO_RESUME
 from clusterjobs.slurm.options import Directive
+from clusterjobs.spec import field_types
 from clusterjobs.spec.known_references import LATEST, NODE_RANK
 from clusterjobs.text import Text, Value, expanding, partition, show, variable_names
 
@@ -70,7 +71,7 @@ def plan(context: Context) -> Launch:
         launcher,
         reason=launcher.reason_inside if ssh_inside else launcher.reason,
         prefix=prefix,
-        words=(*start.python, *program.command),
+        words=(*start.python, *_words(program, start)),
         origins=_origins(context),
         srun_options=srun_options,
         no_python=start.no_python,
@@ -106,6 +107,7 @@ class _Start(NamedTuple):
 
     python: tuple[str, ...] = ()
     no_python: tuple[str, ...] = ()
+    module_option: str = "-m"
 
 
 def _start(context: Context, prefix: tuple[Value, ...]) -> _Start:
@@ -115,12 +117,27 @@ def _start(context: Context, prefix: tuple[Value, ...]) -> _Start:
     if not launcher.starts_python:
         return _Start(python)
     if is_python and not prefix:
-        return _Start()  # the launcher calls Python itself
+        return _Start(module_option=launcher.module_option)  # the launcher calls Python itself
     if launcher.no_python_option:
         return _Start(python, (launcher.no_python_option,))
     what = f"{launcher.name} starts Python scripts, and no other program"
     context.problem(("prefix",) if prefix else ("launcher",), what, "choose another launcher")
     return _Start(python)
+
+
+def _words(program: Program, start: _Start) -> tuple[Value, ...]:
+    """The program and its arguments; `-m package.module` becomes two words."""
+    first, rest = program.command[:1], program.command[1:]
+    if not (program.is_python and first and field_types.is_module(first[0])):
+        return program.command
+    return (start.module_option, show(first[0]).removeprefix("-m "), *rest)
+
+
+def _named(word: Value) -> Value:
+    """What the plan shows of a word, beside the key that it is from."""
+    if field_types.is_module(word):
+        return show(word).removeprefix("-m ")
+    return expanding(partition(word, "=")[0] if word.startswith("-") else word)
 
 
 def _check_frameworks(context: Context) -> None:
@@ -135,11 +152,7 @@ def _origins(context: Context) -> Mapping[str, str]:
     """`--lr` -> `args.lr (exp.yaml:9)`; the derived ones as the framework names them."""
     spec = context.spec
     started = [("script", spec.script), *(("command", w) for w in spec.command or ())]
-    programs = {
-        show(expanding(partition(word, "=")[0] if word.startswith("-") else word)): key
-        for key, word in started
-        if word
-    }
+    programs = {show(_named(word)): key for key, word in started if word}
     programs = {word: context.diagnostics.describe_key((key,)) for word, key in programs.items()}
     own = {
         name.partition("=")[0]: context.diagnostics.describe_key(("args", position))

@@ -54,6 +54,8 @@ def scalar_text(value: Any) -> Value:
     return text
 
 
+MODULE = re.compile(r"-m [A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+
 _FIXED = "expected text that is known before the job runs: write it out"
 
 
@@ -74,14 +76,23 @@ def path(value: Any) -> Value:
     if bad := first_control_character(shown):
         raise ValueError(f"the path contains {bad}: remove it")
     if text.startswith("-"):
-        module = re.fullmatch(r"-m ([\w.]+)", show(text))
-        file = f"the module's file, {module[1].replace('.', '/')}.py" if module else "./ before it"
-        raise ValueError(f"the path starts with '-', as an option does: write {file}")
+        raise ValueError("the path starts with '-', as an option does: write ./ before it")
     if len(shown.encode()) > MAX_PATH_BYTES:
         raise ValueError(f"a path of more than {MAX_PATH_BYTES:,} bytes: shorten it")
     if any(len(part.encode()) > MAX_FILE_NAME_BYTES for part in shown.split("/")):
         raise ValueError(f"a file name of more than {MAX_FILE_NAME_BYTES} bytes: shorten it")
     return _expandable(text)
+
+
+def script(value: Any) -> Value:
+    """The path of a script, or `-m package.module` as Python takes it."""
+    text = scalar_text(value)
+    return text if is_module(text) else path(value)
+
+
+def is_module(value: Value) -> bool:
+    """Whether a script is `-m package.module`."""
+    return isinstance(value, str) and MODULE.fullmatch(value) is not None
 
 
 def expandable_text(value: Any) -> Value:
@@ -304,6 +315,12 @@ Queue = Annotated[str, BeforeValidator(queue), Only({**TEXT, "minLength": 1})]
 # Neither `$(pwd)` nor `$HOME` nor `~other/`: shell_idioms.py says what to write instead.
 EXPANDABLE = r"(?!~[a-z_])(?!(?:[\s\S]*[^$])?\$(?:\(|[A-Z]{2}))"
 PATH_PATTERN = rf"(?!-){EXPANDABLE}[^\x00-\x1f]+"
+Script = Annotated[
+    Value,
+    PlainValidator(script),
+    ExpandedByNode(),
+    Only(text_like(rf"(?:{MODULE.pattern}|{PATH_PATTERN})")),
+]
 Path = Annotated[Value, PlainValidator(path), ExpandedByNode(), Only(text_like(PATH_PATTERN))]
 SearchPath = Annotated[
     Value, PlainValidator(search_path), ExpandedByNode(), Only(text_like(PATH_PATTERN))

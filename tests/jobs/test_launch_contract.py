@@ -203,3 +203,24 @@ def test_fewer_tasks_at_submission_do_not_make_a_smaller_world(jobs) -> None:
         assert {record["WORLD_SIZE"] for record in ended.ranks.values()} == {"4"}
     else:
         assert ended.ranks == {}
+
+
+MODULES = [
+    ("torchrun", "torchrun"),
+    ("torchrun", "srun"),
+    ("accelerate", "accelerate"),
+    ("deepspeed", "deepspeed"),
+]
+
+
+@pytest.mark.parametrize(("framework", "launcher"), MODULES, ids=lambda one: str(one))
+def test_a_module_is_started_as_a_script_is(jobs, framework: str, launcher: str) -> None:
+    keys = extra_keys(framework)
+    spec = jobs.spec(f"module-{launcher}", framework=framework, launcher=launcher, **keys)
+    folder, _, script = spec["script"].rpartition("/")
+    spec |= {"workdir": folder, "script": f"-m {script.removesuffix('.py')}"}
+    ended = jobs.run(spec)
+    assert ended.exit_code == 0, ended.log
+    assert {rank: one["WORLD_SIZE"] for rank, one in ended.ranks.items()} == dict.fromkeys(
+        range(4), "4"
+    )

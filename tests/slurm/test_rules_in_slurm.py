@@ -147,8 +147,9 @@ def _compare(controller: Accounting, site: Site, seed: int, policies: int, jobs:
             plan = site.plan(wanted)
             broken = {*plan.rules} - unenforced
             answer = controller.sbatch(wanted.user, script=plan.script)
-            if bool(broken) != bool(answer.job):
-                counts["both refuse" if broken else "both accept"] += 1
+            # Of a rule that Slurm cannot enforce whole, it may enforce a part.
+            if bool(broken) != bool(answer.job) or (plan.rules and not answer.job):
+                counts["both accept" if answer.job else "both refuse"] += 1
             elif broken and wanted.hours is None and not _rules(site, wanted, answer):
                 counts["by a limit"] += 1  # Slurm gives the job a time limit that the rules allow
             elif not broken and wanted.account is None and "accounts" in str(rules):

@@ -106,7 +106,6 @@ def test_an_argument_that_is_set_as_a_key_is_named_with_its_place() -> None:
         ('software: {modules: "cuda, nccl"}', "write modules: [cuda, nccl]"),
         ("gpus_per_node: 8.0", "write 8"),
         ("env:\n\u00a0 A: 1", "indent with ordinary spaces: U+00A0 is part of the key"),
-        ("script: -m pkg.train", "write the module's file, pkg/train.py"),
     ],
 )
 def test_what_was_probably_meant_is_written_out(line: str, hint: str) -> None:

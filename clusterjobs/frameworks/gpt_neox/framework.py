@@ -236,7 +236,7 @@ class GptNeoX(Framework):
     ) -> Program | None:
         options = task.options
         assert isinstance(options, Options)
-        script = script_of(task.spec, diagnostics)
+        script = script_of(task.spec, diagnostics, takes_module=False)
         check_spec(task.spec, options, diagnostics)
         record_batch(task, "train_batch_size", provenance)
         launch = launch_config(task, options)

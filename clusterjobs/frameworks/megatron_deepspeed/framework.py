@@ -237,7 +237,7 @@ class MegatronDeepSpeed(Framework):
     ) -> Program | None:
         options = task.options
         assert isinstance(options, Options)
-        script = script_of(task.spec, diagnostics)
+        script = script_of(task.spec, diagnostics, takes_module=False)
         if task.spec.model is None:
             example = "{layers: 24, hidden: 1024, heads: 16, sequence: 1024}"
             diagnostics.missing("model", "model is missing", f"add `model: {example}`")

@@ -122,7 +122,7 @@ class MegatronLm(Framework):
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
     ) -> Program | None:
         spec = task.spec
-        script = script_of(spec, diagnostics)
+        script = script_of(spec, diagnostics, takes_module=False)
         _check_sizes(spec, diagnostics)
         origins = origins_of(spec, DERIVED_FROM, diagnostics)
         hints = size_hints(spec, {**COMMON_ORIGINS, **_SIZES})

@@ -44,6 +44,7 @@ from clusterjobs.importing.scripts.record import (
 from clusterjobs.importing.yaml_lines import scalar
 from clusterjobs.sections.job.checks import TO_THE_SCRIPT
 from clusterjobs.slurm.options import is_slurm_time
+from clusterjobs.spec.field_types import is_module
 from clusterjobs.spec.keys.environment import LIMITS, command_and_names
 from clusterjobs.spec.reserved_names import COMPUTED
 
@@ -515,7 +516,10 @@ class _Import:
     def _program(self, launch: Launch) -> None:
         words = [*program_words(launch)]
         self._patterns(words)
-        is_script = bool(words) and words[0].endswith(".py") and _is_python(launch)
+        if words[:1] == ["-m"] and is_module(module := " ".join(words[:2])):
+            words[:2] = [module]
+        is_script = bool(words) and (words[0].endswith(".py") or is_module(words[0]))
+        is_script = is_script and _is_python(launch)
         if not launch.launcher and any(self._first_node in word for word in words):
             is_script = False  # bash alone knows that address
         if launch.call.folder != ".":

@@ -54,9 +54,10 @@ def is_of_the_machine(message: str, source: str = "") -> bool:
 class Request:
     """The command of a rank, the sizes of the job, and the problems that were found.
 
-    `words`: the command, with the script first if it is Python's. `settings`: variables of the
-    ranks. `folder`: the job's. `files`: its config files, with their paths. `unknown`: arguments
-    whose values only the job gives; they have a stand-in here, and no problem is reported of them.
+    `words`: the command, with the script, or `-m` and a module, first if it is Python's.
+    `settings`: variables of the ranks. `folder`: the job's. `files`: its config files, with their
+    paths. `unknown`: arguments whose values only the job gives; they have a stand-in here, and no
+    problem is reported of them.
     """
 
     def __init__(self, asked: Dict[str, Any]) -> None:
@@ -124,8 +125,23 @@ class Request:
 
     @property
     def script(self) -> str:
-        """The path of the script."""
-        return self.words[0]
+        """The path of the script, or of the module's file."""
+        if not self._is_module:
+            return self.words[0]
+        name = self.words[1]
+        try:
+            found = importlib.util.find_spec(name)
+            if found and found.submodule_search_locations:
+                found = importlib.util.find_spec(f"{name}.__main__")
+        except Exception as error:
+            raise NotCheckedError(f"the module {name}: {described(error)}") from error
+        if not found or not found.origin:
+            raise NotCheckedError(f"there is no module {name}")
+        return found.origin
+
+    @property
+    def _is_module(self) -> bool:
+        return self.words[:1] in (["-m"], ["--module"])
 
     @property
     def script_folder(self) -> str:
@@ -136,7 +152,7 @@ class Request:
     @property
     def arguments(self) -> List[str]:
         """The words after the script or program."""
-        return self.words[1:]
+        return self.words[1 + self._is_module :]
 
     # -------------------------------------------------------------- problems
 

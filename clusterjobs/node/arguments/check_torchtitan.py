@@ -22,7 +22,7 @@ def check(request: Request) -> None:
     torchtitan = imported("torchtitan", request.title)
     request.version = f"torchtitan {getattr(torchtitan, '__version__', '')}".rstrip()
     manager = imported("torchtitan.config", request.title)
-    words = request.words[2:] if request.words[:1] == ["-m"] else request.arguments
+    words = request.arguments
     with request.refusals():
         check_module(request, words)
         config = parsed(manager.ConfigManager(), words)

@@ -82,11 +82,12 @@ class LaunchKeys:
         ),
     ] = None
     script: Annotated[
-        field_types.Path | None,
+        field_types.Script | None,
         Key(
             "the Python script (all frameworks except `command` and `fairseq`), relative to "
             "`workdir`; if it is missing, [the job does not start]"
-            "(restarts.md#after-a-crash-a-lost-node-a-requeue)",
+            "(restarts.md#after-a-crash-a-lost-node-a-requeue). A module of an installed package: "
+            "`-m package.module`",
             "train.py",
             schedules=False,
             belongs_with=("program",),

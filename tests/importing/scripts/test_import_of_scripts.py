@@ -50,6 +50,11 @@ SCRIPTS = {
         ["framework: torchrun", "script: train.py", '  name: "two words"'],
         5,
     ),
+    "a module": (
+        "srun torchrun --nnodes $SLURM_NNODES --nproc_per_node 8 -m axolotl.cli.train c.yml --lr 1",
+        ["framework: torchrun", 'script: "-m axolotl.cli.train"'],
+        5,
+    ),
     "torch.distributed.launch by its module": (
         "srun python -m torch.distributed.launch --nproc_per_node=4 --use_env train.py --a 1",
         ["ranks_per_node: 4", "  a: 1"],
