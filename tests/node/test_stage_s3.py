@@ -243,12 +243,12 @@ def test_a_listing_without_end_is_an_error(
 
 
 def test_a_listing_of_empty_pages_without_end_is_an_error(tmp_path, modules, monkeypatch) -> None:
-    import stage_bucket
+    import stage_tool
 
-    lines = stage_bucket.output_of(["bash", "-c", "echo a; echo b; sleep 60"])
+    lines = stage_tool.output_of(["bash", "-c", "echo a; echo b; sleep 60"])
     assert [next(lines), next(lines)] == [b"a", b"b"]
-    monkeypatch.setattr(stage_bucket, "QUIET_SECONDS", 1)  # from now: starting bash may take longer
-    with pytest.raises(stage_bucket.StageError, match="bash was killed: it printed nothing for"):
+    monkeypatch.setattr(stage_tool, "QUIET_SECONDS", 1)  # from now: starting bash may take longer
+    with pytest.raises(stage_tool.StageError, match="bash was killed: it printed nothing for"):
         next(lines)
 
 

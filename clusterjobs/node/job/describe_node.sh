@@ -4,7 +4,10 @@
 #
 #   bash describe_node.sh [PACKAGE...]
 
-ask() { timeout 20 "$@" 2> /dev/null; }
+ask() ( # at most 64 KiB of its output
+  set -o pipefail
+  timeout 20 "$@" 2> /dev/null | { head -c 65536; cat > /dev/null; }
+)
 
 count_gpus() { # reads one name a line, prints `8 x NVIDIA A100`
   local -A counts=()

@@ -18,12 +18,15 @@ import os
 import platform
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 from typing import Any, Dict, List, Optional
 
 MARK = "clusterjobs probe: "
 _SECONDS = 20  # for one program
+_MOST = 1 << 20  # bytes that it may print
 _PROGRAMS = ("apptainer", "singularity", "shifter", "enroot", "docker", "podman")
 _PLAIN_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin")
 
@@ -60,18 +63,25 @@ def line_of(path: str) -> str:
 
 
 def output_of(*command: str) -> Optional[str]:
-    """What the program prints; None if it is missing, fails or hangs."""
+    """What the program prints; None if it is missing, fails, hangs or floods."""
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=_SECONDS,
+            start_new_session=True,
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except OSError:
         return None
-    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
+    killed = threading.Timer(_SECONDS, os.killpg, (process.pid, signal.SIGKILL))
+    killed.start()
+    output: Any = process.stdout
+    with output:
+        text = output.read(_MOST)  # a program that prints more ends as its pipe is closed
+    code = process.wait()
+    killed.cancel()
+    return str(text.decode("utf-8", "replace")) if code == 0 else None
 
 
 # ------------------------------------------------------------------ fabric

@@ -17,8 +17,9 @@ from export_folder import (
     refuse,
     state_of,
 )
-from stage_bucket import Bucket, ToolError, output_of
+from stage_bucket import Bucket
 from stage_log import EXPORT_RECORD, StageError, printable
+from stage_tool import ToolError, output_of
 
 MAX_MARKER_BYTES = 1 << 20
 

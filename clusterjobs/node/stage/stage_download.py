@@ -9,12 +9,13 @@ import shlex
 import time
 from typing import Dict, Iterator, List, Optional, Set, Tuple
 
-from stage_bucket import Bucket, Objects, error_text, kill_tool, start_tool
+from stage_bucket import Bucket, Objects, error_text
 from stage_list import path_of
 from stage_lock import Lock
 from stage_log import Progress, printable
 from stage_pool import worker_count
 from stage_record import StagePaths, remove
+from stage_tool import MAX_ERRORS, kill_tool, last_lines, start_tool
 
 STALL_SECONDS = 600
 _MAX_TOOLS = 8
@@ -56,6 +57,7 @@ class Download:
     def finished(self) -> Optional[List[str]]:
         """The objects completed since the last call; None if all tools have ended."""
         is_over = all(tool.poll() is not None for tool in self._tools)
+        is_over = is_over or os.path.getsize(self._log) > MAX_ERRORS
         now = time.monotonic()
         names = self._moved_from_s5cmd() if self._bucket.s5cmd else []
         if is_over or now >= self._next_scan:
@@ -100,8 +102,8 @@ class Download:
             kill_tool(tool)
         self._output.close()
         remove(self._partial)
-        with open(self._log, encoding="utf-8", errors="replace") as file:
-            lines = [line.strip() for line in file if line.strip()]
+        with open(self._log, "rb") as file:
+            lines = last_lines(file).splitlines()
         return ": " + printable(error_text(lines[-1])) if lines else ""
 
     # -------------------------------------------------------------- s5cmd

@@ -202,6 +202,9 @@ end of stage_s3.py
 : <<'end of stage_space.py'
 (the text of stage_space.py)
 end of stage_space.py
+: <<'end of stage_tool.py'
+(the text of stage_tool.py)
+end of stage_tool.py
 : <<'end of watchdog.py'
 (the text of watchdog.py)
 end of watchdog.py

@@ -228,8 +228,8 @@ start_job() { # JOB_FOLDER ARGUMENT...
     preflight_hardware.sh preflight_node.sh preflight_software.sh preflight_table.py \
     preload.py safe_folder.py script_names.py stage.py stage_bucket.py stage_commit.py \
     stage_copy.py stage_lab.py stage_list.py stage_lock.py stage_log.py stage_pool.py \
-    stage_record.py stage_space.py watchdog.py watchdog_ranks.py whole_checkpoint.py \
-    argument_check.json || fail "cannot write into $job_dir"
+    stage_record.py stage_space.py stage_tool.py watchdog.py watchdog_ranks.py \
+    whole_checkpoint.py argument_check.json || fail "cannot write into $job_dir"
   [[ -z ${SLURM_ARRAY_JOB_ID-} ]] || fail 'planned as one job, got an array (the spec may have `sbatch: {array: 0-3}`)'
   (( $# == 1 )) || fail "unexpected arguments: ${*:2} (job_arguments: true in the spec allows them)"
 }
@@ -692,6 +692,9 @@ end of stage_record.py
 : <<'end of stage_space.py'
 (the text of stage_space.py)
 end of stage_space.py
+: <<'end of stage_tool.py'
+(the text of stage_tool.py)
+end of stage_tool.py
 : <<'end of watchdog.py'
 (the text of watchdog.py)
 end of watchdog.py
