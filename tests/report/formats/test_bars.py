@@ -186,3 +186,44 @@ def test_batches_behind_the_total_of_lightnings_bar_count() -> None:
     assert steps == [*range(1, 241)]
     speed = make_run(log, Job()).rates["seconds"]
     assert speed.median == pytest.approx(1, rel=0.05)
+
+
+def bar(title: str, done: int, total: int, seconds: float, behind: str = "") -> str:
+    """A state as tqdm's format_meter prints it."""
+    clock = f"{int(seconds) // 60:02}:{int(seconds) % 60:02}<09:59,  1.00it/s{behind}"
+    return f"\r{title}{100 * done // total:3}%|##  | {done}/{total} [{clock}]"
+
+
+@pytest.mark.parametrize(
+    "inner", ["Training: ", "Iteration: ", "Epoch {} train: ", "Epoch {}: ", ""]
+)
+@pytest.mark.parametrize("outer", ["Epoch: ", "epochs: ", "Training epochs: "])
+@pytest.mark.parametrize("rate", [0.2, 2, 15])
+@pytest.mark.parametrize("is_cleared", [False, True])
+def test_a_bar_of_epochs_is_no_bar_of_steps(
+    outer: str, inner: str, rate: float, is_cleared: bool
+) -> None:
+    """As nested loops draw them: the cursor moves, and the last state of a bar is shown or not."""
+    epochs, steps = 3, 300
+    text, passed = bar(outer, 0, epochs, 0), 0.0
+    for epoch in range(epochs):
+        shown = inner.format(epoch)
+        for done in range(steps + (not is_cleared)):
+            if done % max(1, round(rate / 10)) == 0:
+                loss = f", loss={9 / (1 + epoch * steps + done):.4f}" if done else ""
+                text += f"\n{bar(shown, done, steps, done / rate, loss)}\x1b[A"
+        passed += steps / rate
+        text += bar("Validation: ", 40, 40, 7) + bar(outer, epoch + 1, epochs, passed)
+    run = make_run(read(f"{text}\n"), Job())
+    last = (epochs - 1) * steps + steps - is_cleared
+    assert run.windows[-1].step == pytest.approx(last, abs=2)
+    assert run.windows[-1].values["loss"] == pytest.approx(9 / (1 + last), rel=0.02)
+    assert run.rates["seconds"].median == pytest.approx(1 / rate, rel=0.05)
+
+
+def test_numbers_of_images_in_thousands_are_no_steps() -> None:
+    text = "".join(
+        f"\rTrain: {n}%|##  | {n * 0.288:.1f}k/28.8k [00:{n % 60:02}<01:29, 288img/s, loss=2.5]"
+        for n in range(100)
+    )
+    assert not read(f"{text}\n").format

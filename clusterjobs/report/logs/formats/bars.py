@@ -25,12 +25,14 @@ _MOST_WAITING = 5000  # windows
 _BAR = re.compile(
     r"(?:%\|[^|\[\]]{0,500}\| *(?P<done>\d{1,15})/(?P<total>\d{1,15})"
     r"|\|[^|\[\]]{0,500}\| *(?P<open>\d{1,15})/\?"  # Lightning's, behind its total, too
-    r"|\b(?P<only>\d{1,15})[a-z]{1,9})"
+    r"|(?<![\w./])(?P<only>\d{1,15})[a-z]{1,9})"
     r" \[(?P<elapsed>(?:\d{1,4}:)?\d{1,2}:\d\d)(?:<[^][,]{0,20})?, +[^][,]{0,40}"
     r"(?P<rest>[^][]{0,2000})\]"
 )
+_PERCENT = re.compile(r" *\d{1,3}$")  # between the title and `%|`
 _EPOCH = re.compile(r"(?:\b(?:Train )?Epoch +|\bepoch[ =:]+)(#?)(\d{1,9})(?:/\d{1,9})?\b", re.I)
-_TRAINING = re.compile(r"\b(?:train(?:ing)?|epoch|steps?|iter(?:ation)?s?|updates?)\b", re.I)
+_OF_EPOCHS = re.compile(r"\W*(?:training )?epochs?\W*", re.I)  # the whole title
+_TRAINING = re.compile(r"\b(?:train(?:ing)?|epochs?|steps?|iter(?:ation)?s?|updates?)\b", re.I)
 _OTHER = re.compile(r"\b(?:val(?:id(?:ation|ating)?)?|eval(?:uat\w+)?|test(?:ing)?|predict)", re.I)
 
 
@@ -56,6 +58,7 @@ def bars_of(line: str) -> Iterator[Bar]:
         for part in elapsed.split(":"):
             seconds = 60 * seconds + int(part)
         title = line[before : found.start()][-200:]
+        title = _PERCENT.sub("", title) if done else title
         before = found.end()
         yield Bar(int(done or no_total or only), int(total or 0), seconds, title, rest)
 
@@ -144,6 +147,16 @@ class _Series:
         self.state: Bar | None = None
         self.window: Window | None = None  # of the last state, which may be drawn again
         self.has_waited = False  # for a validation since then
+        self.epochs: int | None = None  # that a bar around this one counts
+
+    def is_inside(self, bar: Bar) -> bool:
+        """Whether this bar counts the epochs, each of which has a bar of its own."""
+        state = self.state
+        return (
+            state is not None
+            and _OF_EPOCHS.fullmatch(bar.title) is not None
+            and _OF_EPOCHS.fullmatch(state.title) is None
+        )
 
     def leave_state(self) -> Iterator[Window]:
         """The next state is drawn: what is certain of the windows so far."""
@@ -178,6 +191,9 @@ class Bars:
             if not is_training or not bar.done:
                 continue
             series = self._series.setdefault(rank, _Series())
+            if series.is_inside(bar):
+                series.epochs = bar.done
+                continue
             yield from self._take(series, bar, values, rank)
 
     def held(self) -> list[Window | Event]:
@@ -201,7 +217,7 @@ class Bars:
         elif found and ("v_num" in bar.rest or "train_loss" in bar.rest):
             self.name = "lightning"
         last = series.state
-        epoch = int(found[2]) - bool(found[1]) if found else None
+        epoch = int(found[2]) - bool(found[1]) if found else series.epochs
         if last is None:
             series.before = (epoch or 0) * bar.total
         elif bar.done != last.done or epoch != series.epoch:
