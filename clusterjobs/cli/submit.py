@@ -141,6 +141,8 @@ def _show_dry_run(
         )
         print_json({**own, **_needs_data(needs)})
         return
+    if needs and needs.rows:
+        needs.rows.append(needs.own_row())
     _show_needs(needs)
     if chosen:
         click.echo(chosen_table(chosen, options))

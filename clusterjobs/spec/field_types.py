@@ -217,14 +217,28 @@ def time_limit(value: Any) -> str:
     """Slurm's --time: minutes, minutes:seconds, hours:minutes:seconds, days-hours[:...]."""
     text = scalar_text(value)
     if isinstance(text, Text) or not is_slurm_time(text):
-        raise ValueError(
-            f"{show(text)!r} is not a Slurm time: write 90 (minutes), 12:00:00 or 2-00:00:00"
-        )
+        meant = _in_slurms_form(show(text)) or "90 (minutes), 12:00:00 or 2-00:00:00"
+        raise ValueError(f"{show(text)!r} is not a Slurm time: write {meant}")
     if not text.strip("0:-"):
         raise ValueError("Slurm reads zero as no limit: remove time_limit, or write UNLIMITED")
     if (seconds_of(text) or 0) > 2**31 - 60:  # sbatch of Slurm 22.05 makes a longer one of it
         raise ValueError("Slurm reads at most 24,855 days: write a shorter time, or UNLIMITED")
     return text
+
+
+_LENGTH = re.compile(
+    r"(\d{1,6}(?:\.\d{1,3})?) ?(m|h|d|w)(?:in(?:ute)?|r|our|ay|eek)?s?", re.IGNORECASE
+)
+_SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+def _in_slurms_form(text: str) -> str:
+    """`2-00:00:00` of `2 days` and `48h`; "" of another text."""
+    if not (found := _LENGTH.fullmatch(text.strip())):
+        return ""
+    minutes = round(float(found[1]) * _SECONDS[found[2].lower()] / 60)
+    days, rest = divmod(minutes, 1440)
+    return f"{f'{days}-' if days else ''}{rest // 60:02}:{rest % 60:02}:00"
 
 
 _OPTION = re.compile(r"[A-Za-z]|[a-z][a-z0-9-]*")
@@ -285,6 +299,9 @@ def plain(value: Any) -> str:
 _PLAIN = "expected text that is not empty and is known before the job runs: write it out"
 
 
+ANY_INTEGER = "for example 12"  # a hint that is replaced by the key's own example
+
+
 def integer(value: Any) -> Any:
     if isinstance(value, Text):
         raise ValueError(
@@ -294,7 +311,7 @@ def integer(value: Any) -> Any:
         raise ValueError(f"expected an integer, not text: write {int(value)} without quotes")
     if isinstance(value, bool) or not isinstance(value, int):
         is_whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e9
-        example = f"write {int(value)}" if is_whole else "for example 12"
+        example = f"write {int(value)}" if is_whole else ANY_INTEGER
         raise ValueError(f"expected an integer: {example}")
     return int(value)
 
@@ -432,7 +449,9 @@ def size_in(unit: str) -> Callable[[Any], Any]:
         binary = f"{found[1]} {found[2].upper()}iB"
         is_sure = found[3] or exact == other or unit == "GB"
         further = "" if is_sure or not found[4] else f", or {other} if it has {binary}"
-        raise ValueError(f"{value!r} is not a number of {unit}: write {exact}{further}")
+        raise ValueError(
+            f"{value!r} has a unit, and this key counts {unit}: write {exact}{further}"
+        )
 
     return check
 

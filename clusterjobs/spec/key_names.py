@@ -2,7 +2,7 @@
 
 import functools
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from clusterjobs.diagnostics import Locator
@@ -40,6 +40,34 @@ def renamed_key(path: Path, data: Mapping[str, Any], source: Locator) -> Problem
             instead = f"{section}: {{{short}, {last}: {value}}}, in place of both keys"
     what, where = f"{path[-1]} is now {name}", source.locate_key(path)
     return Problem(what, where, dotted(path), f"write {instead}", meant=section)
+
+
+@functools.cache
+def _other_names() -> Mapping[Path, Path]:
+    """A path that nobody reads -> the key that is meant: `software.conda_env`, `conda_env`.
+
+    A name of a key in a section may also stand at the top, unless two sections have the name.
+    """
+    inside: dict[Path, Path] = {}
+    at_top: dict[Path, set[Path]] = {}
+    for path, key in keys_below(Experiment).items():
+        for name, _, step in (one.partition("=") for one in key.also_called):
+            meant = (*path, step) if step else path
+            beside: Path = (*path[:-1], name)
+            inside[beside] = meant
+            if len(path) > 1 and keys_below(Experiment)[path[:1]].is_section:
+                at_top.setdefault((name,), set()).add(meant)
+    return {name: next(iter(of)) for name, of in at_top.items() if len(of) == 1} | inside
+
+
+def key_of_other_name(path: Path) -> Path | None:
+    """The key that others call by the name at `path`; it keeps the index of a list."""
+    *above, last = path
+    names = [step for step in above if isinstance(step, str)]
+    meant = _other_names().get((*names, str(last).replace("-", "_").lower()))
+    if meant is None:
+        return None
+    return (*above, meant[-1]) if above and len(meant) == len(names) + 1 else meant
 
 
 def written_value(where: Location) -> str:
@@ -90,14 +118,19 @@ def key_of_option(option: str) -> str | None:
     return owner.instead or owner.key
 
 
-def slurm_name(path: Path, source: Locator) -> Problem | None:
-    """The problem of the unknown key at `path`, if it is the name of an option of sbatch."""
+def slurm_name(
+    path: Path, source: Locator, fit: Callable[[str, str], str] = lambda _, value: value
+) -> Problem | None:
+    """The problem of the unknown key at `path`, if it is the name of an option of sbatch.
+
+    `fit`: of a key and the written value, the value in a form that the key takes.
+    """
     if len(path) > 1 or path[0] in ("help", "usage", "version"):
         return None
     options, option = known_options("sbatch"), str(path[0]).replace("_", "-")
     option, value = options.short.get(option, option), written_value(source.locate(path))
     if owner := owners_of_options().get(option):
-        meant, hint = owner.key, f"write {owner.instead or f'{owner.key}: {value}'}"
+        meant, hint = owner.key, f"write {owner.instead or f'{owner.key}: {fit(owner.key, value)}'}"
     elif option in options.takes_value:
         meant, hint = "sbatch", f"write sbatch: {{{option}: {value}}}"
     else:

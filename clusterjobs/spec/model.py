@@ -35,6 +35,8 @@ class Key(NamedTuple):
     `excludes`: keys beside it that cannot be given with it.
     `fixed_in_sweep`: why the key is the same for all points of a sweep, and what to write instead.
     `renamed_from`: its former path.
+    `also_called`: names that others have for it: a message about an unknown key then names this
+    one. `memory=mem`: the name of a key in it.
 
     `directive`: the option of sbatch that gets the value as it is, without any other code.
     `options`: options of sbatch that have the same value; a spec cannot set these itself.
@@ -57,6 +59,7 @@ class Key(NamedTuple):
     excludes: tuple[str, ...] = ()
     fixed_in_sweep: tuple[str, str] | None = None
     renamed_from: str = ""
+    also_called: tuple[str, ...] = ()
     directive: str = ""
     options: tuple[str, ...] = ()
     instead_of: Mapping[str, str] = MappingProxyType({})

@@ -123,7 +123,9 @@ def _about(key: str, option_models: OptionModels) -> tuple[str, str] | None:
         check_key(".".join(step for step in path if isinstance(step, str)), option_models)
     except UnknownKeyError as error:
         is_argument = len(path) == 1 and error.hint.startswith("known: ")
-        instead = f"args.{key.lstrip('-')} for an argument of your program, or a key of the spec"
+        instead = (
+            f"write args.{key.lstrip('-')} for an argument of your program, or a key of the spec"
+        )
         return str(error), instead if is_argument else error.hint
     return None
 

@@ -8,9 +8,17 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError, create_model
 
 from clusterjobs.diagnostics import Locator
-from clusterjobs.errors import Problem, did_you_mean, nearest
+from clusterjobs.errors import InputError, Problem, did_you_mean, nearest
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.key_names import renamed_key, slurm_name, written_value
+from clusterjobs.spec.field_types import ANY_INTEGER
+from clusterjobs.spec.key_names import (
+    UnknownKeyError,
+    check_key,
+    key_of_other_name,
+    renamed_key,
+    slurm_name,
+    written_value,
+)
 from clusterjobs.spec.model import Key, OptionModels, SpecModel, keys_below, known_keys, models_in
 from clusterjobs.spec.references import as_text
 from clusterjobs.text import Text, show
@@ -152,12 +160,13 @@ def _build(given: _Given, problems: list[Problem]) -> Any:
 
 def _without_repeats(found: list[Problem]) -> list[Problem]:
     """Without the problems that a misspelt key causes: that the right one is missing."""
-    hints = {problem.hint for problem in found}
+    hints = [problem.hint for problem in found if problem.what.startswith("unknown key ")]
+    names = [problem.path.rpartition(".")[2] for problem in found]
     return [
         problem
-        for problem in found
+        for problem, name in zip(found, names, strict=True)
         if not problem.what.endswith(" is missing")
-        or f"did you mean {problem.path.rpartition('.')[2]}?" not in hints
+        or not any(one.startswith((f"did you mean {name}?", f"write {name}: ")) for one in hints)
     ]
 
 
@@ -169,40 +178,64 @@ def _problem_of(detail: dict[str, Any], given: _Given) -> Problem:
         return Problem(f"{path[-1]} is missing", where, dotted(path), f"add `{path[-1]}: ...`")
     if kind == "extra_forbidden":
         is_spec = given.more_keys is not None
-        named = (
-            renamed_key(path, given.data, source) or slurm_name(path, source) if is_spec else None
-        )
-        return named or _unknown_key(path, given)
+        value = detail["input"]
+        named = renamed_key(path, given.data, source) if is_spec else None
+        in_spec = is_spec or path[0] == "sweep"  # which is checked alone
+        meant = (key_of_other_name(path) or _section_of(path)) if in_spec else None
+        if not named and meant:
+            named = _other_name(path, meant, value, given)
+        if is_spec and not named:
+            named = slurm_name(path, source, lambda key, text: _fitted(given, (key,), value, text))
+        return named or _unknown_key(path, value, given)
     is_key = "[key]" in detail["loc"]
     where = source.locate_key(path) if is_key else source.locate(path)
     what, hint = _describe(kind, detail)
     if kind in _WRONG_SHAPE:
-        hint = _shape(given.model, path, detail, given.values) or hint
+        hint = _shape(given, path, detail) or hint
+    if hint == ANY_INTEGER and (key := _key_at(given.model, path)):
+        hint = f"for example {key.example}"
     return Problem(what, where, dotted(path), hint)
 
 
-def _unknown_key(path: Path, given: _Given) -> Problem:
+def _other_name(path: Path, meant: Path, value: Any, given: _Given) -> Problem:
+    """The problem of an unknown key that others have for the key `meant`."""
+    where, at_key = given.source.locate(path), given.source.locate_key(path)
+    written = written_value(where) if where.line == at_key.line else "..."
+    form = _fitted(given, meant, value, written)
+    inner = meant if len(path) == 1 else meant[len(path) - 1 :]
+    for step in reversed(inner[1:]):
+        form = f"{{{step}: {form}}}"
+    is_set = at_key.file == "--set"
+    hint = f"write --set {dotted(meant)}=..." if is_set else f"write {inner[0]}: {form}"
+    section = given.data.get(str(inner[0])) if len(inner) > 1 else None
+    if isinstance(section, dict) and not is_set:
+        hint = f"in {inner[0]}, write {form[1:-1]}"
+    what = f"unknown key {path[-1]}"
+    return Problem(what, at_key, dotted(path), hint, meant=str(meant[len(path) - 1]))
+
+
+def _unknown_key(path: Path, value: Any, given: _Given) -> Problem:
     """With the key that was meant: a similar one, or the section that has it."""
     source, at_top = given.source, len(path) == 1
-    is_spec = given.more_keys is not None
     further = [*given.more_keys, "extends"] if given.more_keys is not None and at_top else []
     known = sorted([*known_keys(_model_at(given.model, path[:-1]) or given.model), *further])
-    name, colon, value = str(path[-1]).partition(":")
+    name, colon, after = str(path[-1]).partition(":")
     hint, meant = did_you_mean(str(path[-1]), known), nearest(str(path[-1]), known) or ""
+    is_far = meant and not nearest(str(path[-1]), [meant], _ALIKE)
+    if is_far and not _is_accepted(given.model, given.values, (*path[:-1], meant), value):
+        hint, meant = did_you_mean("", known), ""
     if colon and name in known:  # `{micro:8}` is one word of YAML
-        hint = f"write a space after the colon: {name}: {value or '...'}"
+        hint = f"write a space after the colon: {name}: {after or '...'}"
         hint = f"write --set {name}=..." if source.locate_key(path).file == "--set" else hint
     elif name != name.strip():
         hint = f"indent with ordinary spaces: U+{ord(name[0]):04X} is part of the key"
     elif path[:-1] == ("sweep",) and not meant:
-        hint = f"write sweep: {{grid: {{args.{name}: [...]}}}} for an argument of your program"
-    elif is_spec and at_top and (sections := _sections_of(name)):
-        where, beside = source.locate(path), source.locate_key(path).line
-        written = written_value(where) if where.line == beside else "..."
-        inner = f"{{{name}: {written}}}"
-        for section in reversed(sections[1:]):
-            inner = f"{{{section}: {inner}}}"
-        hint, meant = f"write {sections[0]}: {inner}", sections[0]
+        of_program = "" if _is_swept(name) else "args."
+        values = written_value(source.locate(path)) if isinstance(value, list) else "[...]"
+        hint = f"write sweep: {{grid: {{{of_program}{name}: {values}}}}}"
+        hint += " for an argument of your program" if of_program else ""
+    elif at_top and value is True and (keys := _with_choice(given.model, name)):
+        hint, meant = f"write {keys[0]}: {name}", keys[0]
     what, at_key = f"unknown key {path[-1]}", source.locate_key(path)
     written = written_value(source.locate(path))
     if not meant and at_top and "args" in known and written[:1] not in "{":
@@ -213,44 +246,82 @@ def _unknown_key(path: Path, given: _Given) -> Problem:
 
 
 _WORD = re.compile(r"[\w./-]{1,40}", re.ASCII)  # means the same inside [ ]
-_PAIR = re.compile(r"([A-Za-z_]\w*)=([\w./-]+)", re.ASCII)
+_PAIR = re.compile(r"(?:--)?([A-Za-z_][\w-]*)=([\w./-]+)|--([a-z][\w-]*)", re.ASCII)
+_ALIKE = 0.75  # a less similar key must at least accept the value
 _NO_MODEL = ("model_type", "model_attributes_type")
 _WRONG_SHAPE = ("dict_type", "tuple_type", "list_type", *_NO_MODEL)
 
 
-def _shape(
-    model: type[SpecModel], path: Path, detail: Mapping[str, Any], values: Mapping[str, Any]
-) -> str:
-    """What to write in place of a value of another shape; "" if nothing is known.
-
-    The value as an item of a list, its words as items or as NAME=VALUE, or it under the one key of
-    a mapping, or else an example: the first that the model accepts.
-    """
-    if not path:
+def _shape(given: _Given, path: Path, detail: Mapping[str, Any]) -> str:
+    """What to write in place of a value of another shape; "" if nothing is known."""
+    place = path[:-1] if path and isinstance(path[-1], int) else path
+    if not place:
         return ""
-    given, in_list = detail["input"], isinstance(path[-1], int)
-    place = path[:-1] if in_list else path
-    word = as_text(given) if isinstance(given, (str, int, float)) else ""
+    value, written = detail["input"], ""
+    if place is path and isinstance(value, dict):
+        written = written_value(given.source.locate(path))
+    form = _fitted(given, place, value, written)
+    word = as_text(value) if isinstance(value, (str, int, float)) else ""
+    if form == f"[{word}]" and _WORD.fullmatch(word):
+        return f"write `{form}`, or lines that start with `- `"
+    return f"write {place[-1]}: {form}" if form != "..." else ""
+
+
+def _fitted(given: _Given, place: Path, value: Any, written: str) -> str:
+    """The value in a form that the model accepts at `place`, or else an example; `...` if none.
+
+    As it is `written`, with what a refusal says to write, as an item of a list, its words as items
+    or as NAME=VALUE, or under a key of a mapping.
+    """
+    word = as_text(value) if isinstance(value, (str, int, float)) else ""
     words = re.split(r"[,\s]+", word.strip().removeprefix("export "))
-    as_list = f"[{word}]" if _WORD.fullmatch(word) and not in_list else ""
-    as_words = f"[{', '.join(words)}]" if len(words) > 1 and not in_list else ""
-    as_words = as_words if all(map(_WORD.fullmatch, words)) else ""
-    pairs = [*map(_PAIR.fullmatch, map(str, given) if isinstance(given, list) else words)]
-    as_pairs = f"{{{', '.join(f'{one[1]}: {one[2]}' for one in pairs if one)}}}"
-    as_pairs = as_pairs if pairs and all(pairs) else ""
-    is_model = detail["type"] in _NO_MODEL and not in_list
-    below = _model_at(model, path) if is_model else None
-    key = _key_at(model, place)
-    with_keys = _with_keys(below) if below else ""
-    one_key = _with_one_key(below, word) if below and word else ""
-    forms = (as_list, as_pairs, as_words, one_key, key.example if key else "", with_keys)
-    for form in filter(None, forms):
-        value = yaml_document.load(form, "example").value
-        if "..." not in form and _is_accepted(model, values, place, value):
-            if form is as_list:
-                return f"write `{form}`, or lines that start with `- `"
-            return f"write {place[-1]}: {form}"
-    return f"write {place[-1]}: {with_keys}" if with_keys else ""
+    word = f'"{word}"' if re.search(r"[,\[\]{}#]|: ", word) else word
+    items = [*map(str, value)] if isinstance(value, list) else words
+    pairs = [*map(_PAIR.fullmatch, items)]
+    texts = [f"{one[1] or one[3]}: {one[2] or 'true'}" for one in pairs if one]
+    as_pairs = f"{{{', '.join(texts)}}}" if texts and len(texts) == len(pairs) else ""
+    below, key = _model_at(given.model, place), _key_at(given.model, place)
+    has_required = below and any(one.is_required() for one in below.model_fields.values())
+    in_item = _with_keys(below, word) if below and has_required and word else ""
+    forms: list[str] = [
+        written,
+        *(_refusals(given, place, value) if word else ()),
+        f"[{word}]" if word and (len(words) == 1 or not below) and _WORD.fullmatch(word) else "",
+        as_pairs,
+        f"[{', '.join(words)}]" if len(words) > 1 and all(map(_WORD.fullmatch, words)) else "",
+        *(_with_one_key(below, key, word) if below and word else ()),
+        in_item,
+        f"[{in_item}]" if in_item else "",
+        f"[{written}]" if isinstance(value, dict) else "",
+        f"[{', '.join(map(str, value.values()))}]" if isinstance(value, dict) else "",
+        key.example if key else "",
+        _with_keys(below) if below else "",
+    ]
+    for form in forms:
+        if form and "..." not in form and _reads_and_is_accepted(given, place, form):
+            return form
+    return forms[-1] or written or "..."
+
+
+def _reads_and_is_accepted(given: _Given, place: Path, form: str) -> bool:
+    try:
+        value: Any = yaml_document.load(f"- {form}", "example").value[0]
+    except (InputError, TypeError, IndexError):  # a value of several lines
+        return False
+    return _is_accepted(given.model, given.values, place, value)
+
+
+def _refusals(given: _Given, place: Path, value: Any) -> Iterator[str]:
+    """What the model says to write instead of this value: `2-00:00:00` of `48h`."""
+    new = _with(given.values, place, value)
+    try:
+        given.model.model_validate(new)
+    except ValidationError as error:
+        for one in error.errors(include_url=False):
+            if one["type"] == "value_error" and _path_of(one["loc"], new) == place:
+                _, _, hint = str(one["ctx"]["error"]).partition(": ")
+                if found := re.fullmatch(r"write (\S+)( without quotes)?", hint):
+                    yield found[1]
 
 
 def _key_at(model: type[SpecModel], path: Path) -> Key | None:
@@ -261,19 +332,25 @@ def _key_at(model: type[SpecModel], path: Path) -> Key | None:
     return next((below[one] for one in (names, *without) if one in below), None)
 
 
-def _with_one_key(model: type[SpecModel], word: str) -> str:
-    """`{stage: 3}`: the word under the one key that the mapping must have."""
-    required = [one.alias or name for name, one in model.model_fields.items() if one.is_required()]
-    return f"{{{required[0]}: {word}}}" if len(required) == 1 else ""
+def _with_one_key(model: type[SpecModel], key: Key | None, word: str) -> Iterator[str]:
+    """`{stage: 3}`: the word under the one key that must be there, or under any of a section."""
+    fields = [(one.is_required(), one.alias or name) for name, one in model.model_fields.items()]
+    required = [name for is_required, name in fields if is_required]
+    if len(required) == 1 or (not required and key and key.is_section):
+        yield from (f"{{{name}: {word}}}" for name in required or [name for _, name in fields])
 
 
-def _with_keys(model: type[SpecModel]) -> str:
-    """The keys that the mapping must have, or else its first ones, with their examples."""
+def _with_keys(model: type[SpecModel], first: str = "") -> str:
+    """The keys that the mapping must have, or else its first ones, with their examples.
+
+    `first`: the value of the first one.
+    """
     fields, keys = model.model_fields.items(), known_keys(model)
     names = [field.alias or name for name, field in fields if field.is_required()]
     if not names:
         names = [field.alias or name for name, field in fields][: 1 if all(keys.values()) else 3]
     examples = {name: key.example if (key := keys[name]) else "..." for name in names}
+    examples |= {names[0]: first} if first else {}
     return f"{{{', '.join(f'{name}: {example}' for name, example in examples.items())}}}"
 
 
@@ -347,16 +424,33 @@ def _path_of(loc: tuple[str | int, ...], data: Any) -> Path:
 _LISTS = ("report", "sweep")  # their keys have names of other values
 
 
-def _sections_of(name: str) -> tuple[str, ...]:
-    """The one place of the key: `software` of `modules`, `software`, `container` of `image`.
+def _with_choice(model: type[SpecModel], word: str) -> list[str]:
+    """The keys that have the word as a choice: `precision` of `fp16`."""
+    kinds = {name: str(field.annotation) for name, field in model.model_fields.items()}
+    return [name for name, kind in kinds.items() if "Literal[" in kind and f"'{word}'" in kind]
 
-    () if there are several.
-    """
+
+def _is_swept(name: str) -> bool:
+    """Whether a spec has this key, so that it can be swept as it is written."""
+    from clusterjobs.frameworks import option_models
+
+    try:
+        check_key(name, option_models())
+    except UnknownKeyError:
+        return False
+    return True
+
+
+def _section_of(path: Path) -> Path | None:
+    """The one place of a key that is written at the top: `software.modules`; None if several."""
+    if len(path) > 1:
+        return None
+    name = str(path[0])
     keys = keys_below(Experiment)
     found = [one[:-1] for one in keys if one[-1] == name and len(one) > 1 and one[0] not in _LISTS]
     in_sections = [one for one in found if keys[one[:1]].is_section]
     found = [one for one in in_sections if len(one) == 1] or in_sections or found
-    return tuple(map(str, found[0])) if len(found) == 1 else ()
+    return (*found[0], name) if len(found) == 1 else None
 
 
 def _model_at(model: type[SpecModel], path: Path) -> type[SpecModel] | None:

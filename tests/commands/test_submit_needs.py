@@ -283,9 +283,10 @@ def test_a_dry_run_submits_nothing(clusterjobs: Run, slurm: StandInSlurm) -> Non
     write("prepare")
     write("final", "needs: [prepare.yaml]\n")
     done = clusterjobs("submit", "final.yaml", "--dry-run")
-    assert [line.split() for line in done.out.splitlines()[:2]] == [
+    assert [line.split() for line in done.out.splitlines()[:3]] == [
         ["needs", "submitted", "job", "why"],
         ["prepare.yaml", "would", "be", "it", "has", "not", "run", "yet"],
+        ["final.yaml", "would", "be", "the", "spec", "itself,", "after", "what", "it", "needs"],
     ]
     assert slurm.calls() == []
 

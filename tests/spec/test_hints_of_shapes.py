@@ -9,7 +9,9 @@ import pytest
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.frameworks import option_models
 from clusterjobs.reference.keys import Documented, all_keys
+from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.load import load_spec
+from clusterjobs.spec.model import keys_below
 
 BASE = "name: exp\ncluster: p4d-a100\nnodes: 2\n"
 SCRIPTS = {"command": "command: ./run\n", "": "script: train.py\n"}
@@ -60,13 +62,17 @@ def test_what_a_hint_says_to_write_for_a_key_is_accepted(value: str) -> None:
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        ("data: 5", "write data: [{source: s3://my-bucket/pile, target: /fsx/data/pile}]"),
+        ("data: s3://own/x", "write data: [{source: s3://own/x, target: /fsx/data/pile}]"),
         ("data: {source: s3://b/c, target: /d}", "write data: [{source: s3://my-bucket/pile"),
         ("before: abc", "write `[abc]`, or lines that start with `- `"),
-        ("before: {command: [x]}", "write before: [{command: [python3, prepare.py], per: node}]"),
+        ("before: {command: [x]}", "write before: [{command: [x]}]"),
         ("secrets: abc", "write `[abc]`, or lines that start with `- `"),
         ("ulimit: 5", "write ulimit: {memlock: unlimited, stack: 8192}"),
         ("secrets: {A: b}", 'write A: {file: "${HOME}/.hf_token"}'),
+        ("batch: 32", "write batch: {micro: 32}"),
+        ("restarts: 3", "write restarts: {time_limit: 3}"),
+        ("sbatch: [--mem=64G, --exclusive]", "write sbatch: {mem: 64G, exclusive: true}"),
+        ("needs: {train: prepare.yaml}", "write needs: [prepare.yaml]"),
         ("checkpoints: /c", "write checkpoints: {path: /c}"),
     ],
 )
@@ -95,11 +101,27 @@ def test_an_argument_that_is_set_as_a_key_is_named_with_its_place() -> None:
 @pytest.mark.parametrize(
     ("line", "hint"),
     [
-        ("environment: {A: 1}", "did you mean env?"),
+        ("environment: {A: 1}", "write env: {A: 1}"),
+        ("num_gpus: 4", "write gpus_per_node: 4"),
+        ("node-count: 3", "write nodes: 3"),
+        ("docker: a.sqsh", "write software: {container: {image: a.sqsh}}"),
+        ("module: cuda", "write software: {modules: [cuda]}"),
+        ("software: {venv: /v}\nmodule: cuda", "in software, write modules: [cuda]"),
+        ("data: [{from: /a, to: /b}]", "write source: /a"),
+        ("checkpoints: {dir: /c}", "write path: /c"),
+        ("memory: 64G", "write sbatch: {mem: 64G}"),
+        ("walltime: 48h", "write time_limit: 2-00:00:00"),
+        ("arguments: {lr: 1}", "write args: {lr: 1}"),
+        ("fp16: true", "write precision: fp16"),
+        ("seed: 1", "for an argument of your program, write args: {seed: 1}"),
+        ("sweep: {args.lr: [1, 2]}", "write sweep: {grid: {args.lr: [1, 2]}}"),
+        ("sweep: {nodes: [1, 2]}", "write sweep: {grid: {nodes: [1, 2]}}"),
+        ("sweep: {params: {args.lr: [1, 2]}}", "write grid: {args.lr: [1, 2]}"),
+        ("sweep: {grid: {args.lr: 1e-3..1e-2}}", "write [1e-3, 1e-2], or take samples"),
         ("image: a.sqsh", "write software: {container: {image: a.sqsh}}"),
         ("steps: 100", "write training: {steps: 100}"),
         ("lr: 1e-4", "for an argument of your program, write args: {lr: 1e-4}; known: "),
-        ("sweep: {lr: [1, 2]}", "write sweep: {grid: {args.lr: [...]}}"),
+        ("sweep: {lr: [1, 2]}", "write sweep: {grid: {args.lr: [1, 2]}}"),
         ("env: [A=1, B=2]", "write env: {A: 1, B: 2}"),
         ('env: "export A=1"', "write env: {A: 1}"),
         ('args: "--lr 1e-4 --bs 8"', "write args: [--lr, 1e-4, --bs, 8]"),
@@ -109,7 +131,38 @@ def test_an_argument_that_is_set_as_a_key_is_named_with_its_place() -> None:
     ],
 )
 def test_what_was_probably_meant_is_written_out(line: str, hint: str) -> None:
-    text = f"name: a\ncluster: p4d-a100\nnodes: 2\nframework: torchrun\n{line}\n"
+    from clusterjobs.spec.load import load_points
+
+    text = f"name: a\ncluster: p4d-a100\nframework: torchrun\n{line}\n"
     with pytest.raises(InputError) as caught:
-        load_spec(text, "exp.yaml", option_models())
+        load_points(text, "exp.yaml", option_models(), ())
     assert any(hint in one.hint for one in caught.value.problems), caught.value.problems
+
+
+BY_NAME = sorted(
+    (".".join(map(str, (*path[:-1], name))), key.example)
+    for path, key in keys_below(Experiment).items()
+    for name in key.also_called
+    if "=" not in name
+)
+
+
+def test_no_other_name_is_a_key_in_the_same_place() -> None:
+    names = {".".join(map(str, path)) for path in keys_below(Experiment)}
+    assert not names & {name for name, _ in BY_NAME}
+    assert len(BY_NAME) >= 90
+
+
+@pytest.mark.parametrize(
+    ("name", "example"), [one for one in BY_NAME if "." not in one[0]], ids=lambda one: str(one)
+)
+def test_the_line_for_another_name_is_accepted_when_it_is_copied(name: str, example: str) -> None:
+    spec = "name: a\ncluster: p4d-a100\nframework: torchrun\n"
+    problems = _problems(f"{spec}{name}: {example}\n")
+    (problem,) = (one for one in problems if one.path == name)
+    written = problem.hint.removeprefix("write ")
+    key = written.partition(":")[0]
+    lines = [one for one in spec.splitlines() if not one.startswith(f"{key}:")]
+    again = _problems("\n".join([*lines, written]) + "\n")
+    assert written != problem.hint
+    assert not [one for one in again if one.path.partition(".")[0] == key], again

@@ -60,10 +60,10 @@ def test_null_is_a_value_in_json_and_for_a_secret() -> None:
         ("ssh: {port: 65536}\n", "ssh.port", "65536 is more than 65,535", "write 65535 or less"),
         ("precision: fp8\n", "precision", "'fp8' is not one of the choices", "known: fp32"),
         (
-            "software: 5\n",
+            "software: /fsx/a\n",
             "software",
             "expected a mapping",
-            "write software: {venv: /fsx/",
+            "write software: {venv: /fsx/a",
         ),
         ("software: {modules: gcc}\n", "software.modules", "expected a list", "[gcc]"),
         ("args: {lr: {a: 1}}\n", "args.lr", "expected a single value, not a mapping", "number"),
@@ -97,7 +97,7 @@ def test_a_wrong_value_is_named_with_what_to_write(
         ("zero: {stage: 1, stages: 2}\n", DEEPSPEED, "zero.stages", "did you mean stage?"),
         ("ds_confg: {}\n", DEEPSPEED, "ds_confg", "did you mean ds_config?"),
         ("ds_confg: {}\n", MINIMAL, "ds_confg", "known: after, args"),
-        ("batch: {size: 8}\n", MINIMAL, "batch.size", "known: accumulation, global, micro"),
+        ("batch: {abc: 8}\n", MINIMAL, "batch.abc", "known: accumulation, global, micro"),
     ],
 )
 def test_an_unknown_key_is_marked_with_the_nearest_key_or_all_of_them(

@@ -161,6 +161,11 @@ class Needs:
             for one in self._needed()
         ]
 
+    def own_row(self) -> NeedRow:
+        """The row of the spec itself, for a dry run: it comes after those that it needs."""
+        file = self._graph.specs[self._graph.root].file
+        return NeedRow(file, (), True, "the spec itself, after what it needs")
+
     def submit(self) -> tuple[WaitsFor, ...]:
         """Submit the missing jobs. Gives what the spec itself has to wait for, by groups of points.
 

@@ -185,6 +185,14 @@ class Container(SpecModel):
             "a file on shared storage (pyxis: `.sqsh`; apptainer and singularity: `.sif`), or an "
             "image in a registry. `./a.sif` is below the folder where sbatch is called",
             "/fsx/images/pytorch.sqsh",
+            also_called=(
+                "docker",
+                "docker_image",
+                "container",
+                "container_image",
+                "apptainer",
+                "singularity",
+            ),
         ),
     ]
     mounts: Annotated[

@@ -209,10 +209,19 @@ class Software(SpecModel):
 
     venv: Annotated[
         field_types.Venv | None,
-        Key("the folder of a venv; with a container, inside it", "/fsx/venvs/torch"),
+        Key(
+            "the folder of a venv; with a container, inside it",
+            "/fsx/venvs/torch",
+            also_called=("virtualenv", "virtual_env"),
+        ),
     ] = None
     conda: Annotated[
-        field_types.Path | None, Key("the folder of a conda environment", "/fsx/conda/torch")
+        field_types.Path | None,
+        Key(
+            "the folder of a conda environment",
+            "/fsx/conda/torch",
+            also_called=("conda_env", "conda_environment"),
+        ),
     ] = None
     modules: Annotated[
         tuple[ModuleItem, ...],
@@ -222,6 +231,7 @@ class Software(SpecModel):
             "`swap gcc/12 gcc/13`",
             "[purge, cuda/12.4]",
             adds_to="items",
+            also_called=("module", "module_load"),
         ),
     ] = ()
     source: Annotated[
@@ -384,6 +394,7 @@ class EnvironmentKeys:
             belongs_with=("variables",),
             references="ranks",
             instead_of={"export": "env: {NAME: value}"},
+            also_called=("environment", "env_vars", "environment_variables"),
         ),
     ] = {}
     values: Annotated[

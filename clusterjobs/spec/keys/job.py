@@ -96,6 +96,7 @@ class JobKeys:
                 "all points have the name of the spec",
                 "the name of a point is {{ point.name }}",
             ),
+            also_called=("job_name", "run_name", "experiment"),
         ),
     ]
     time_limit: Annotated[
@@ -109,6 +110,7 @@ class JobKeys:
             belongs_with=("time",),
             directive="time",
             beside={"walltime": ""},  # PBS
+            also_called=("max_time", "timeout", "duration"),
         ),
     ] = None
     logs: Annotated[
@@ -125,6 +127,7 @@ class JobKeys:
             beside={"output": "logs, a folder", "error": "logs, a folder"},
             fixed_in_sweep=("the folders of all points are in one folder", "remove it"),
             see="#the-log-of-slurm",
+            also_called=("log_dir", "logs_dir", "logdir", "log_folder"),
         ),
     ] = Field(default_factory=functools.cache(Logs))
     trust: Annotated[
@@ -168,6 +171,7 @@ class JobKeys:
                 "test-only": "it when you submit: sbatch --test-only generated/job.sh",
             },
             see="#options-of-slurm",
+            also_called=("memory=mem", "email=mail-user"),
         ),
     ] = {}
 
@@ -213,6 +217,7 @@ class PlacementKeys:
             schedules=False,
             default_is="the queue's type",
             belongs_with=("size", "storage"),
+            also_called=("instance", "machine_type", "node_type"),
         ),
     ] = None
     nodes: Annotated[
@@ -223,6 +228,7 @@ class PlacementKeys:
             schedules=False,
             belongs_with=("size", "nodes"),
             options=("nodes",),
+            also_called=("node_count", "num_nodes", "n_nodes", "nnodes"),
         ),
     ] = 1
     gpus_per_node: Annotated[
@@ -239,6 +245,15 @@ class PlacementKeys:
                 ("gpus", "gres", "gpus-per-task", "gpus-per-socket"),
                 "gpus_per_node, the GPUs of each node",
             ),
+            also_called=(
+                "gpu",
+                "num_gpus",
+                "n_gpus",
+                "ngpus",
+                "gpu_count",
+                "gpu_per_node",
+                "num_gpus_per_node",
+            ),
         ),
     ] = None
     ranks_per_node: Annotated[
@@ -252,6 +267,7 @@ class PlacementKeys:
             belongs_with=("size",),
             options=("ntasks-per-node", "tasks-per-node"),
             instead_of={"ntasks": "nodes and ranks_per_node", "ntasks-per-gpu": "ranks_per_node"},
+            also_called=("nproc_per_node", "processes_per_node", "num_processes", "nprocs"),
         ),
     ] = None
     cpus_per_task: Annotated[
@@ -265,5 +281,6 @@ class PlacementKeys:
             options=("cpus-per-task",),
             instead_of={"cpus-per-gpu": "cpus_per_task, the CPUs of each rank"},
             see="#cpus-and-threads",
+            also_called=("cpu", "cpus", "num_cpus", "cpus_per_rank"),
         ),
     ] = None

@@ -79,6 +79,7 @@ class LaunchKeys:
             default_is="the folder where sbatch was called",
             belongs_with=("program", "storage"),
             options=("chdir",),
+            also_called=("cwd", "working_dir", "work_dir", "working_directory", "directory"),
         ),
     ] = None
     script: Annotated[
@@ -92,6 +93,7 @@ class LaunchKeys:
             schedules=False,
             belongs_with=("program",),
             excludes=("command",),
+            also_called=("entrypoint", "entry_point", "program", "train_script"),
         ),
     ] = None
     args: Annotated[
@@ -104,6 +106,7 @@ class LaunchKeys:
             schedules=False,
             default_is="none",
             references="ranks",
+            also_called=("arguments", "script_args", "hyperparameters", "hyperparams", "hparams"),
         ),
     ] = {}
     known_args: Annotated[
@@ -136,6 +139,7 @@ class LaunchKeys:
             belongs_with=("program",),
             references="ranks",
             options=("wrap",),
+            also_called=("cmd",),
         ),
     ] = None
     prefix: Annotated[

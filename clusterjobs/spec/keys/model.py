@@ -165,8 +165,32 @@ class Training(SpecModel):
 class Parallel(SpecModel):
     """Model parallelism: the number of GPUs that share one copy of the model."""
 
-    tensor: Annotated[Count, Key("ranks that share each layer", "8")] = 1
-    pipeline: Annotated[Count, Key("ranks among which the layers are divided", "4")] = 1
+    tensor: Annotated[
+        Count,
+        Key(
+            "ranks that share each layer",
+            "8",
+            also_called=(
+                "tp",
+                "tensor_parallel",
+                "tensor_parallel_size",
+                "tensor_model_parallel_size",
+            ),
+        ),
+    ] = 1
+    pipeline: Annotated[
+        Count,
+        Key(
+            "ranks among which the layers are divided",
+            "4",
+            also_called=(
+                "pp",
+                "pipeline_parallel",
+                "pipeline_parallel_size",
+                "pipeline_model_parallel_size",
+            ),
+        ),
+    ] = 1
     virtual_pipeline: Annotated[Count, Key("parts of the model on each pipeline rank", "2")] = 1
     context: Annotated[Count, Key("ranks that share a sequence", "2")] = 1
     expert: Annotated[Count, Key("ranks that share the experts of a layer", "8")] = 1
@@ -180,11 +204,35 @@ class Batch(SpecModel):
     """Samples of a step; any two of the keys determine the third."""
 
     micro: Annotated[
-        Count | None, Key("samples on each GPU, in each forward pass", "8", default_is="derived")
+        Count | None,
+        Key(
+            "samples on each GPU, in each forward pass",
+            "8",
+            default_is="derived",
+            also_called=(
+                "micro_batch",
+                "micro_batch_size",
+                "per_gpu",
+                "per_device",
+                "per_device_train_batch_size",
+                "train_micro_batch_size_per_gpu",
+            ),
+        ),
     ] = None
     global_: Annotated[
         Count | None,
-        Key("samples of all GPUs, in each optimizer step", "512", default_is="derived"),
+        Key(
+            "samples of all GPUs, in each optimizer step",
+            "512",
+            default_is="derived",
+            also_called=(
+                "size",
+                "batch_size",
+                "global_batch",
+                "global_batch_size",
+                "train_batch_size",
+            ),
+        ),
     ] = Field(None, alias="global")
     accumulation: Annotated[
         Count | None,
@@ -192,6 +240,7 @@ class Batch(SpecModel):
             "forward passes in each optimizer step",
             "4",
             default_is="derived; 1 if only one of the keys is given",
+            also_called=("gradient_accumulation", "gradient_accumulation_steps", "grad_accum"),
         ),
     ] = None
 
@@ -255,5 +304,6 @@ class ModelKeys:
             schedules=False,
             default_is="the framework's own",
             see="#precision",
+            also_called=("dtype", "mixed_precision"),
         ),
     ] = None

@@ -124,5 +124,6 @@ class NeedsKeys:
             schedules=True,
             fixed_in_sweep=("all points need the same jobs", "remove it"),
             see="pipelines.md",
+            also_called=("depends_on", "depends", "dependencies"),
         ),
     ] = ()

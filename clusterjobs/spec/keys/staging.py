@@ -77,11 +77,20 @@ class Data(SpecModel):
     """A data set: its source, and the folder it is copied to, once or on every node."""
 
     source: Annotated[
-        Repository, Key("a folder, a file, or `s3://bucket/prefix`", "s3://my-bucket/pile")
+        Repository,
+        Key(
+            "a folder, a file, or `s3://bucket/prefix`",
+            "s3://my-bucket/pile",
+            also_called=("from", "src", "url", "uri"),
+        ),
     ]
     target: Annotated[
         Path,
-        Key("the folder where the job needs the data; nothing else may use it", "/fsx/data/pile"),
+        Key(
+            "the folder where the job needs the data; nothing else may use it",
+            "/fsx/data/pile",
+            also_called=("to", "dest", "destination", "dst", "path"),
+        ),
     ]
     scope: Annotated[
         Literal["shared", "node"],
@@ -155,7 +164,21 @@ class Checkpoints(SpecModel):
     """The folder of the checkpoints, made before the training starts."""
 
     path: Annotated[
-        Path, Key("the folder, created before the training starts", "/fsx/checkpoints/gpt-1b")
+        Path,
+        Key(
+            "the folder, created before the training starts",
+            "/fsx/checkpoints/gpt-1b",
+            also_called=(
+                "dir",
+                "folder",
+                "directory",
+                "checkpoint_dir",
+                "checkpoints_dir",
+                "checkpoint_path",
+                "ckpt_dir",
+                "ckpt_path",
+            ),
+        ),
     ]
     export: Annotated[
         ExportTarget | None,
@@ -224,7 +247,14 @@ class Restarts(SpecModel):
     """How often the job may resume from its checkpoints, for each reason that an attempt ends."""
 
     time_limit: Annotated[Budget, Key("maximum number of restarts after the time limit", "5")] = 0
-    failure: Annotated[Budget, Key("... after a crash", "1")] = 0
+    failure: Annotated[
+        Budget,
+        Key(
+            "... after a crash",
+            "1",
+            also_called=("max", "retry", "retries", "max_retries", "max_restarts", "attempts"),
+        ),
+    ] = 0
     node_failure: Annotated[
         Budget,
         Key("... after Slurm lost a node, or all ranks were gone while their launcher waited", "5"),
@@ -263,5 +293,6 @@ class RestartsKeys:
             is_section=True,
             beside={"signal": "restarts: {signal: USR1}"},
             see="restarts.md",
+            also_called=("resume", "restart"),
         ),
     ] = None

@@ -32,6 +32,13 @@ def _values(value: Any) -> Any:
                 f"expected a list of the values to try, and {text!r} is none: write them out, "
                 "[1, 2, 3]"
             )
+        if found := re.fullmatch(r"([\d.eE+-]*\d)\.\.+([\d.eE+-]+)", text):
+            kind = "log_uniform" if "e" in text.lower() else "uniform"
+            raise ValueError(
+                "expected a list of the values to try, and this is a range: write "
+                f"[{found[1]}, {found[2]}], or take samples of it: sweep: {{random: "
+                f"{{KEY: {{{kind}: [{found[1]}, {found[2]}]}}}}, samples: 10}}"
+            )
         shown = f"[{text}]" if 0 < len(text) <= _MAX_SHOWN else "[a, b]"
         raise ValueError(f"expected a list of the values to try: write {shown}")
     if not value:
@@ -142,6 +149,7 @@ class Sweep(SpecModel):
             "keys, each with a list of values: all combinations. The last key varies fastest",
             "{args.lr: [1e-3, 3e-4]}",
             default_is="none",
+            also_called=("parameters", "params", "values", "search_space"),
         ),
     ] = {}
     zip: Annotated[
@@ -199,7 +207,12 @@ class Sweep(SpecModel):
     ] = ()
     max_running: Annotated[
         Count | None,
-        Key("how many tasks run at the same time", "8", default_is="no limit"),
+        Key(
+            "how many tasks run at the same time",
+            "8",
+            default_is="no limit",
+            also_called=("max_parallel", "concurrency", "max_concurrent"),
+        ),
     ] = None
     max_failed: Annotated[
         Count | None,
