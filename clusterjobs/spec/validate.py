@@ -12,8 +12,6 @@ from clusterjobs.errors import InputError, Problem, did_you_mean, nearest
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.field_types import ANY_INTEGER
 from clusterjobs.spec.key_names import (
-    UnknownKeyError,
-    check_key,
     key_of_other_name,
     renamed_key,
     slurm_name,
@@ -201,7 +199,7 @@ def _other_name(path: Path, meant: Path, value: Any, given: _Given) -> Problem:
     """The problem of an unknown key that others have for the key `meant`."""
     where, at_key = given.source.locate(path), given.source.locate_key(path)
     written = written_value(where) if where.line == at_key.line else "..."
-    form = _fitted(given, meant, value, written)
+    form = "..." if written == "..." else _fitted(given, meant, value, written)
     inner = meant if len(path) == 1 else meant[len(path) - 1 :]
     for step in reversed(inner[1:]):
         form = f"{{{step}: {form}}}"
@@ -432,13 +430,7 @@ def _with_choice(model: type[SpecModel], word: str) -> list[str]:
 
 def _is_swept(name: str) -> bool:
     """Whether a spec has this key, so that it can be swept as it is written."""
-    from clusterjobs.frameworks import option_models
-
-    try:
-        check_key(name, option_models())
-    except UnknownKeyError:
-        return False
-    return True
+    return name.partition(".")[0] in known_keys(Experiment)
 
 
 def _section_of(path: Path) -> Path | None:
