@@ -15,7 +15,8 @@ from clusterjobs.launchers import Launcher
 from clusterjobs.script import shell
 from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.context import Context, Rendering
-from clusterjobs.sections.plan import ArgumentCheck, Plan, SpecLine
+from clusterjobs.sections.plan import ArgumentCheck, Container, Plan, SpecLine, Step
+from clusterjobs.sections.steps import step_text
 from clusterjobs.spec.keys.preflight import Preflight
 from clusterjobs.spec.model import SpecModel
 from clusterjobs.text import Reference, ShellVariable, Value, parts_of, show, variable
@@ -43,12 +44,10 @@ def plan(context: Context) -> ArgumentCheck | None:
     checks = [*dict.fromkeys(one for one in found if one)]
     if not checks or context.placement.node_type.has_amd_gpus:
         return None
-    is_in_job = context.container is None
-    if is_in_job:
-        reason = "its own parser, in the job's Python, before anything is staged"
-        context.record("preflight.arguments", f"asked of {context.framework.name}", reason)
+    where = "the container" if context.container else "the job's Python"
+    reason = f"its own parser, in {where}, before anything is staged"
+    context.record("preflight.arguments", f"asked of {context.framework.name}", reason)
     return ArgumentCheck(
-        is_in_job,
         tuple(checks),
         written.seconds,
         runs_help,
@@ -170,18 +169,37 @@ def variables_of(plan: Plan) -> list[str]:
 
 def render(rendering: Rendering) -> dict[str, Any] | None:
     plan = rendering.plan
-    if plan.argument_check is None or not plan.argument_check.is_in_job:
+    if plan.argument_check is None:
         return None
     return {
         "settings": [
             ShellText(f"{name}={shell.quote(variable(name), '-')}") for name in variables_of(plan)
         ],
+        "container": None,
+        **(_in_container(rendering, plan.container) if plan.container else {}),
+    }
+
+
+def _in_container(rendering: Rendering, whole: Container) -> dict[str, Any]:
+    """The container on the first node, without the mounts of data, which is not staged yet."""
+    from clusterjobs.sections import container
+
+    mounts = tuple(one for one in whole.mounts if one.path[0] != "data")
+    plan = rendering.plan._replace(
+        container=whole._replace(mounts=mounts, ssh_inside=False)
+    )
+    step = step_text(Step((), inside=True), plan)
+    title = ShellText("# as that of the ranks below, without the data, which is not staged yet")
+    return {
+        "container": {**container.render(rendering._replace(plan=plan)), "title": title},
+        "srun": step["srun"],
+        "launch": {**step["launch"], "has_lifeline": False},
     }
 
 
 def carried_file(plan: Plan) -> Sequence[dict[str, ShellText]]:
     """The request, which the script carries as it carries programs."""
-    if plan.argument_check is None or not plan.argument_check.is_in_job:
+    if plan.argument_check is None:
         return ()
     text = request_of(plan, plan.argument_check).rstrip("\n")
     return ({"name": ShellText(REQUEST), "text": shell.verbatim(text)},)

@@ -213,12 +213,11 @@ class SpecLine(NamedTuple):
 class ArgumentCheck(NamedTuple):
     """How the framework's own parser is asked about the arguments.
 
-    `is_in_job`: the job asks it. `checks`: the programs that ask, without `.py`. `runs_help`: also
-    `--help` of the user's script. `pipeline`: the stages of the pipeline. `variables`: prefixes of
-    those that are settings. `lines`: those of the spec, by flag.
+    `checks`: the programs that ask, without `.py`. `runs_help`: also `--help` of the user's script.
+    `pipeline`: the stages of the pipeline. `variables`: prefixes of those that are settings.
+    `lines`: those of the spec, by flag.
     """
 
-    is_in_job: bool
     checks: tuple[str, ...]
     seconds: int
     runs_help: bool
@@ -228,11 +227,6 @@ class ArgumentCheck(NamedTuple):
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """The programs that the job carries for it."""
-        return self.all_programs if self.is_in_job else ()
-
-    @property
-    def all_programs(self) -> tuple[str, ...]:
         """Those that ask, without what they import."""
         return ("argument_check.py", *(f"{one}.py" for one in self.checks))
 

@@ -315,15 +315,15 @@ def render(rendering: Rendering) -> dict[str, Any]:
     plan, steps = rendering.plan, rendering.plan.steps
     after = [
         *_nccl_step(plan),
-        *(_step_text(one, plan, number) for number, one in enumerate(steps.after)),
+        *(step_text(one, plan, number) for number, one in enumerate(steps.after)),
     ]
     sidecars = [
         *_nccl_step(plan, "watch", variable("slurm_job_id")),
-        *(_step_text(one, plan) for one in steps.sidecars),
+        *(step_text(one, plan) for one in steps.sidecars),
     ]
     named = [one for one in (*steps.before, *steps.after) if one.name]
     return {
-        "before": [_step_text(one, plan, number) for number, one in enumerate(steps.before)],
+        "before": [step_text(one, plan, number) for number, one in enumerate(steps.before)],
         "sidecars": sidecars,
         "after": after,
         "always": [_last(one, plan) for one in steps.always],
@@ -361,11 +361,11 @@ def _nccl_step(plan: Plan, *how: Value) -> list[dict[str, Any]]:
     if fabric.provider != "efa":
         words += [fabric.title, fabric.network, *([fabric.provider] if fabric.provider else [])]
     text = command_text((variable("python"), "-BEsS", joined(JOB_DIR, "/nccl_log.py"), *words))
-    return [{**_step_text(Step(("true",)), plan), "text": text}]
+    return [{**step_text(Step(("true",)), plan), "text": text}]
 
 
-def _step_text(step: Step, plan: Plan, number: int = 0) -> dict[str, Any]:
-    """`number`: of a step in its list, from 0."""
+def step_text(step: Step, plan: Plan, number: int = 0) -> dict[str, Any]:
+    """The texts of a step for its template. `number`: of a step in its list, from 0."""
     within = plan if step.inside else plan._replace(container=None)
     launcher = step.launcher or plan.launch.launcher
     further = (*plan.launch.no_python, launcher.no_python_option)

@@ -77,7 +77,7 @@ def _write_files(plan: Plan, folder: pathlib.Path) -> None:
     """What the job's folder has when its check runs: programs, config files and the request."""
     check = plan.argument_check
     assert check
-    for name in resources.with_imports(check.all_programs):
+    for name in resources.with_imports(check.programs):
         (folder / name).write_text(resources.node_program(name), encoding="utf-8")
     for file in plan.files.configs:
         target = folder / file.folder / file.name
@@ -159,7 +159,7 @@ def problems_in_job(job: PlannedJob, say: Callable[[str], None]) -> list[Problem
     plan = job.plan
     if plan.argument_check is None:
         return [_note(plan, "nothing here can ask it about this job")]
-    if not plan.argument_check.is_in_job:
+    if plan.container:
         return [_note(plan, "its Python is in a container")]
     command = ["srun", *_options(plan), "bash", "-p"]
     script = _script(job)
@@ -207,7 +207,7 @@ def _script(job: PlannedJob) -> str:
     check = job.plan.argument_check
     assert check
     context = template_context(job.plan, job.inputs)
-    names = {*resources.with_imports(check.all_programs), REQUEST}
+    names = {*resources.with_imports(check.programs), REQUEST}
     context["programs"] = [one for one in context["files"]["programs"] if one["name"] in names]
     further = job.plan.launch.launcher.template_folder
     environment = template_environment(further, job.inputs.templates)

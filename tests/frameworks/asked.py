@@ -113,7 +113,7 @@ def answers(
         request = request_of_plan(plan, folder / f"job-{number}")
         asked.append({"workdir": str(workdir), "request": request})
         assert plan.argument_check
-        for name in resources.with_imports(plan.argument_check.all_programs):
+        for name in resources.with_imports(plan.argument_check.programs):
             (programs / name).write_text(resources.node_program(name))
     done = subprocess.run(
         [python, "-B", str(pathlib.Path(__file__).with_name("ask_parsers.py"))],

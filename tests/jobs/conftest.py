@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,9 @@ from rendered_jobs import Jobs, shape_of
 
 from clusterjobs.lab.lab import Lab, running_lab
 from clusterjobs.lab.slurm import Slurm
+
+TESTS = pathlib.Path(__file__).parents[1]
+sys.path += [str(TESTS / folder) for folder in ("frameworks", "plan")]  # asked.py, spec_rows.py
 
 
 @pytest.fixture(scope="module")

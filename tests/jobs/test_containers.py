@@ -164,3 +164,49 @@ def test_a_container_does_not_outlive_the_client_that_is_killed(jobs) -> None:
     ended = jobs.end(job_id, "docker-kill")
     assert ended.exit_code != 0
     until(lambda: containers(jobs, "docker-kill") == [], 120, lambda: "a container is left")
+
+
+@pytest.mark.parametrize("runtime", ["pyxis", "apptainer", "docker", "shifter"])
+def test_a_wrong_argument_is_found_in_the_container_before_the_ranks_start(jobs, runtime) -> None:
+    pytest.importorskip("deepspeed", reason="needs the extra 'train'")
+    shared = jobs.lab.folder.shared("/fsx")
+    (shared / "source").mkdir(exist_ok=True)
+    (shared / "source" / "text").write_text("data")
+    common = {
+        "framework": "deepspeed",
+        "launcher": "torchrun",
+        "batch": {"micro": 1},
+        "preflight": {"checks": ["space"]},
+        "software": {"venv": os.fspath(jobs.venv)},
+    }
+    data = [{"source": "/fsx/source", "target": f"/fsx/staged-{runtime}"}]
+    keys = {"scheduler": {"type": "WarmupLR", "params": {"warmup_iters": 100}}}
+    wrong = in_container(jobs, f"wrong-{runtime}", runtime, ds_config=keys, data=data, **common)
+    ended = jobs.run(wrong)
+    assert ended.exit_code == 69, ended.log
+    assert ended.ranks == {}
+    assert "exp.yaml:" in ended.log
+    assert "refuses the arguments" in ended.log
+    assert "got an unexpected keyword argument 'warmup_iters'" in ended.log
+    assert not (shared / f"staged-{runtime}").exists()
+    assert containers(jobs, f"wrong-{runtime}") == []
+    ended = jobs.run(in_container(jobs, f"right-{runtime}", runtime, data=data, **common))
+    assert ended.exit_code == 0, ended.log
+    assert "accepts the arguments (" in ended.log
+    assert sorted(ended.ranks) == [0, 1, 2, 3]
+
+
+def test_a_container_without_python_stops_no_job_and_is_named(jobs) -> None:
+    spec = in_container(
+        jobs,
+        "no-python",
+        "apptainer",
+        framework="deepspeed",
+        launcher="torchrun",
+        batch={"micro": 1},
+        preflight={"checks": ["space"]},
+        software={"venv": "/opt/nothing-here"},
+    )
+    ended = jobs.run(spec)
+    assert "could not be checked: the container ended with exit code 1" in ended.log
+    assert "no virtual environment at /opt/nothing-here" in ended.log
