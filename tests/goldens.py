@@ -41,6 +41,7 @@ STORED_IN = {  # the others are functions, in functions.sh, and files, in files.
     "container": "container.sh",
     # One golden for all that srun starts, since its options have the same reasons everywhere.
     **dict.fromkeys(("preflight", "before", "beside", "roles", "launch", "after"), "launch.sh"),
+    "check_arguments()": "launch.sh",  # it starts a container as the launch does
     "programs": "functions.sh",
 }
 # What a script carries that is made for its spec.

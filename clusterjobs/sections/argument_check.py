@@ -190,7 +190,9 @@ def _in_container(rendering: Rendering, whole: Container) -> dict[str, Any]:
     )
     step = step_text(Step((), inside=True), plan)
     title = ShellText("# as that of the ranks below, without the data, which is not staged yet")
+    names = "container_mounts container_env" if whole.runtime == "pyxis" else "container"
     return {
+        "locals": ShellText(names),
         "container": {**container.render(rendering._replace(plan=plan)), "title": title},
         "srun": step["srun"],
         "launch": {**step["launch"], "has_lifeline": False},

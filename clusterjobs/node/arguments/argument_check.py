@@ -120,9 +120,10 @@ def parse(asked: dict[str, Any]) -> None:
 
 
 def find_lines(request: Request, asked: dict[str, Any], checks: List[Any]) -> None:
-    """Give each problem that has no line of the spec the flag without which it is not there.
+    """Give each problem that has no line of the spec the flag or key without which it is not there.
 
-    The check is made again without each flag that has a line, for half of the time at most.
+    The check is made again without each flag that has a line, and then without each key of the
+    config files, for half of the time at most.
     """
     ends = time.monotonic() + asked["seconds"] / 2
     given = [word.partition("=")[0] for word in request.words if request.origin_of(word)]
@@ -137,22 +138,37 @@ def find_lines(request: Request, asked: dict[str, Any], checks: List[Any]) -> No
                 problem.update(flag=flag, origin=request.origin_of(flag))
             if not left:
                 break
+    said = {problem["message"] for problem in request.problems}
+    keys = [name for name in request.origins if "." in name and not argument_request.is_flag(name)]
+    for problem in request.problems:
+        for key in reversed(keys):  # the spec's last ones are those of the framework itself
+            if problem["origin"] or time.monotonic() > ends:
+                break
+            left = set(messages_without(key, asked, checks))
+            if problem["message"] not in left and left < said:
+                problem.update(flag=key, origin=key)
 
 
-def messages_without(flag: str, asked: dict[str, Any], checks: List[Any]) -> List[str]:
-    """What the check says without a flag; in a fork, since a parser may remember what it read."""
+def messages_without(name: str, asked: dict[str, Any], checks: List[Any]) -> List[str]:
+    """What the check says without a flag, or without a key of the config files.
+
+    In a fork, since a parser may remember what it read; and with a copy of the files.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        request = Request(asked)
-        request.words = argument_request.without(request.words, [flag])
-        try:
-            request.prepare()
-            for check in checks:
-                check.check(request)
-            said = [one["message"] for one in request.problems]
-        except BaseException as error:  # as in `parse`
-            said = [str(error)]
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                request = Request(asked)
+                if name and not argument_request.is_flag(name):
+                    request = Request(argument_request.with_files_without(name, asked, folder))
+                request.words = argument_request.without(request.words, [name])
+                request.prepare()
+                for check in checks:
+                    check.check(request)
+                said = [one["message"] for one in request.problems]
+            except BaseException as error:  # as in `parse`
+                said = [str(error)]
         os.write(writing, json.dumps(said).encode())
         os._exit(0)
     os.close(writing)

@@ -224,10 +224,12 @@ class Request:
                     yield ends[key]
 
     def origin_of(self, flag: str) -> str:
+        """The name of `origins` that the flag is from; `torchtitan.config` for --config."""
         if flag in self.origins:
             return flag
+        own = {name.rpartition(".")[2]: name for name in self.origins if name.count(".") == 1}
         alike = {key_of(name): name for name in self.origins if is_flag(name)}
-        return alike.get(key_of(flag), "") if flag else ""
+        return {**own, **alike}.get(key_of(flag), "") if is_flag(flag) else ""
 
     @contextlib.contextmanager
     def refusals(
@@ -329,6 +331,28 @@ def leaves(file: str) -> Iterator[Tuple[str, Any]]:
                 parts.append(value)
             else:
                 yield key, value
+
+
+def with_files_without(name: str, asked: Dict[str, Any], folder: str) -> Dict[str, Any]:
+    """What is asked, with copies of the job's config files in this folder, which lack a key."""
+    end = key_of(name.rpartition(".")[2])
+    for file, path in Request(asked).files.items():
+        try:
+            with open(path, encoding="utf-8") as opened:
+                keys = json.load(opened)
+        except (OSError, ValueError):
+            continue
+        parts = [keys]
+        for part in parts:
+            for key in [*part] if isinstance(part, dict) else []:
+                if key_of(key) == end:
+                    del part[key]
+                else:
+                    parts.append(part[key])
+        with open(os.path.join(folder, file), "w", encoding="utf-8") as copy:
+            json.dump(keys, copy)
+    variables = {part["variable"]: folder for part in asked["folder"] if isinstance(part, dict)}
+    return {**asked, "variables": {**asked.get("variables", {}), **variables}}
 
 
 def key_of(name: str) -> str:

@@ -37,6 +37,8 @@ def parsed(request: Request) -> Any:
     runner = imported("deepspeed.launcher.runner", "DeepSpeed")
     torch = imported("torch", request.title)
     torch.cuda.device_count = lambda: request.ranks_per_node
+    # The import has read it; the check may be made again with another one.
+    module.arguments.DLTS_HOSTFILE = os.environ["DLTS_HOSTFILE"]
     request.version = f"GPT-NeoX (DeepSpeed {deepspeed.__version__})"
     said = Errors()
     logging.getLogger().addHandler(said)

@@ -648,10 +648,43 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     containers # the ranks run in a container
   )
   check_nodes
+  # The framework's own parser, in the job's Python: a wrong argument ends the job here.
+  check_arguments exit_minutes="${exit_minutes-}" job_dir="${job_dir-}"
 
   # ---- beside the training, until the job ends -----------------------------------------------
   "$python" -BEsS "$job_dir/nccl_log.py" watch "$slurm_job_id" "$job_dir/nccl" 64 InfiniBand IB &
   background_pids+=("$!")
+
+check_arguments() { # NAME=VALUE...: the variables in the request
+  local mounts inside container_mounts container_env
+
+  # as that of the ranks below, without the data, which is not staged yet
+  mounts=( # from the node into the container
+    /home:/home # shared storage of dgx-pod
+    /lustre:/lustre # shared storage of dgx-pod
+    /dev/infiniband:/dev/infiniband # InfiniBand's devices
+  )
+  inside=( # variables that the ranks get, whatever the image sets; by name, so that no value shows
+    MASTER_ADDR MASTER_PORT OMP_NUM_THREADS PYTHONUNBUFFERED NCCL_SOCKET_IFNAME
+    TORCH_NCCL_DUMP_ON_TIMEOUT TORCH_FR_BUFFER_SIZE TORCH_FR_DUMP_TEMP_FILE NCCL_DEBUG
+    NCCL_DEBUG_SUBSYS NCCL_DEBUG_FILE CUDA_DEVICE_MAX_CONNECTIONS CLUSTERJOBS_RESULT
+    NVIDIA_VISIBLE_DEVICES NVIDIA_DRIVER_CAPABILITIES NCCL_IB_HCA
+  )
+  container_mounts=$(IFS=, && printf '%s' "${mounts[*]}")
+  container_env=$(IFS=, && printf '%s' "${inside[*]}")
+  run_child srun --overlap --cpu-bind=none --cpus-per-task="$SLURM_CPUS_ON_NODE" --nodes=1 \
+    --ntasks=1 --ntasks-per-node=1 '--container-image=nvcr.io#nvidia/pytorch:24.07-py3' \
+    "--container-mounts=$container_mounts" "--container-workdir=$PWD" \
+    "--container-env=$container_env" --no-container-mount-home bash -c '
+    export NODE_RANK=$SLURM_NODEID
+    exec "$@"' check python3 -B "$job_dir/argument_check.py" "$job_dir/argument_check.json" "$@"
+  (( child_status == 0 || child_status == 69 )) \
+    || printf 'clusterjobs: the arguments could not be checked: the container ended with exit code %s\n' "$child_status"
+  (( child_status == 69 )) || return 0 # it has said why it cannot answer
+  end_if_stopped
+  reason=not_started
+  exit 69
+}
 
 # ======== megatron-on-gpfs
   # ---- launch: one torchrun per node starts the node's ranks ---------------------------------
@@ -804,6 +837,8 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
     port # MASTER_PORT is free, and every node can call it
   )
   check_nodes
+  # The framework's own parser, in the job's Python: a wrong argument ends the job here.
+  check_arguments job_dir="${job_dir-}"
 
 # ======== bert-large-p3dn
   # ---- preflight: check every node before the training ---------------------------------------
