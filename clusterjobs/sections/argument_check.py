@@ -185,9 +185,7 @@ def _in_container(rendering: Rendering, whole: Container) -> dict[str, Any]:
     from clusterjobs.sections import container
 
     mounts = tuple(one for one in whole.mounts if one.path[0] != "data")
-    plan = rendering.plan._replace(
-        container=whole._replace(mounts=mounts, ssh_inside=False)
-    )
+    plan = rendering.plan._replace(container=whole._replace(mounts=mounts, ssh_inside=False))
     step = step_text(Step((), inside=True), plan)
     title = ShellText("# as that of the ranks below, without the data, which is not staged yet")
     names = "container_mounts container_env" if whole.runtime == "pyxis" else "container"

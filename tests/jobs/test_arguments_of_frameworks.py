@@ -51,8 +51,9 @@ def test_a_wrong_argument_ends_the_job_as_not_started_with_its_line(name: str, j
     assert ended.exit_code == FAILED, ended.log
     flag = row.expected["flag"]
     (line,) = [one for one in ended.log.splitlines() if one.startswith("exp.yaml:")] or [ended.log]
-    assert line.startswith("exp.yaml:") and row.expected["says"] in line, ended.log
-    assert flag in ended.log
+    assert line.startswith("exp.yaml:"), line
+    assert row.expected["says"] in line
+    assert flag in line
     assert not (shared / f"staged-{name}").exists()
     (end,) = [one for one in ended.log.splitlines() if " ended with exit code " in one]
     assert end.endswith(": not_started"), ended.log

@@ -144,8 +144,8 @@ def find_lines(request: Request, asked: dict[str, Any], checks: List[Any]) -> No
         for key in reversed(keys):  # the spec's last ones are those of the framework itself
             if problem["origin"] or time.monotonic() > ends:
                 break
-            left = set(messages_without(key, asked, checks))
-            if problem["message"] not in left and left < said:
+            others = messages_without(key, asked, checks)
+            if problem["message"] not in others and said.issuperset(others):
                 problem.update(flag=key, origin=key)
 
 
