@@ -227,9 +227,10 @@ class Request:
         """The name of `origins` that the flag is from; `torchtitan.config` for --config."""
         if flag in self.origins:
             return flag
-        own = {name.rpartition(".")[2]: name for name in self.origins if name.count(".") == 1}
-        alike = {key_of(name): name for name in self.origins if is_flag(name)}
-        return {**own, **alike}.get(key_of(flag), "") if is_flag(flag) else ""
+        own = [name for name in self.origins if name.count(".") == 1 and is_flag(flag)]
+        alike = {name.rpartition(".")[2]: name for name in own}
+        alike.update((key_of(name), name) for name in self.origins if is_flag(name))
+        return alike.get(key_of(flag), "") if flag else ""
 
     @contextlib.contextmanager
     def refusals(
