@@ -32,6 +32,10 @@ def tool(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Tool:
 
 BEHAVIOUR = {
     "hangs": ("trap '' TERM; sleep 1000 & wait", "NAME was killed: it printed nothing for 1 s"),
+    "does not end": (
+        "trap '' TERM; exec >&-; sleep 1000 & wait",
+        "NAME was killed: it did not end after its output",
+    ),
     "one line without end": (
         "dd if=/dev/zero bs=1M count=100000",
         "NAME was killed: it printed a line of more than 1 MiB",

@@ -90,7 +90,10 @@ def output_of(command: List[str], quiet: float = 0) -> Iterator[bytes]:
                     raise _killed(command, "it printed a line of more than 1 MiB")
             if rest:
                 yield rest
-            tool.wait()
+            try:
+                tool.wait(quiet or QUIET_SECONDS)
+            except subprocess.TimeoutExpired:
+                raise _killed(command, "it did not end after its output") from None
             if tool.returncode:
                 raise ToolError(last_lines(errors) or "exit code %d" % tool.returncode)
         finally:
