@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -11,7 +12,9 @@ import venv
 import zipfile
 
 import pytest
+from pages import Page, environment_of
 
+from clusterjobs.lab.slurm import Slurm
 from clusterjobs.version import __version__
 
 pytestmark = pytest.mark.slow  # builds and installs the package
@@ -105,6 +108,32 @@ def test_wheel_does_all_of_the_first_hour_in_an_empty_folder(
     assert "p4d-a100" in clusterjobs("clusters", "list")
     assert "site/defaults.yaml" in clusterjobs("site", "init", "site")
     assert "_CLUSTERJOBS_COMPLETE" in clusterjobs("completion", "bash")
+
+
+@pytest.mark.lab
+def test_every_command_of_the_tutorial_works_with_the_wheel_alone(
+    python: pathlib.Path, tmp_path: pathlib.Path, slurm: Slurm
+) -> None:
+    program = python.parent / "clusterjobs"
+    program.write_text(
+        f"#!{python}\nimport sys\nfrom clusterjobs.cli.main import main\nsys.exit(main())\n"
+    )
+    program.chmod(0o755)
+    environment = environment_of(tmp_path)
+    environment["PATH"] = os.pathsep.join([str(python.parent), environment["PATH"]])
+    environment["VIRTUAL_ENV"] = str(python.parents[1])
+    page, folder = Page(ROOT / "docs/tutorial.md"), tmp_path / "work"
+    folder.mkdir()
+    where = [python, "-c", "import clusterjobs; print(clusterjobs.__file__)"]
+    found = subprocess.run(where, cwd=folder, capture_output=True, text=True, check=True).stdout
+    assert found.startswith(str(python.parents[1]))
+    try:
+        printed = page.run(folder, environment)
+    finally:
+        down = [program, "lab", "down", "--delete"]
+        subprocess.run(down, env=environment, capture_output=True, check=False)
+    assert len(printed) >= 13
+    assert not (differences := page.differences(printed)), "\n\n".join(differences)
 
 
 def test_wheel_names_the_packages_of_each_extra(wheel: pathlib.Path) -> None:
