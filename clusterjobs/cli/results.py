@@ -56,7 +56,7 @@ A program writes its result as JSON, in Python:
 @click.option(
     "--over",
     metavar="KEY",
-    help="Mean and standard deviation of the points that differ in KEY alone.",
+    help="The mean and the standard deviation of the points that differ in KEY alone.",
 )
 def results(
     spec: pathlib.Path,

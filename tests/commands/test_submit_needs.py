@@ -182,7 +182,7 @@ def test_what_has_failed_or_changed_is_submitted_again(
     done = submit(clusterjobs, "final")
     assert [one["why"] for one in done["needs"]] == [
         "there already: completed",
-        "it has failed (failure)",
+        "it failed",
     ]
     assert calls(slurm)[2:] == [("train", "", ""), ("final", "", "afterok:20100")]
     end(slurm, "20100")

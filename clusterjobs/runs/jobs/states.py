@@ -62,13 +62,13 @@ class PointState(NamedTuple):
 
     @property
     def why_submitted(self) -> str:
-        """Why a job with this state is submitted: `it has failed (failure)`."""
+        """Why a job with this state is submitted: `it failed (time_limit)`."""
         text = _WHY_SUBMITTED.get(self.state, f"it is {self.state}")
-        return f"{text} ({self.reason})" if self.reason not in ("", self.state) else text
+        return f"{text} ({self.reason})" if self.reason not in ("", self.state, "failure") else text
 
 
 _WHY_SUBMITTED = {
-    FAILED: "it has failed",
+    FAILED: "it failed",
     CANCELLED: "it was cancelled",
     LOST: "its job is lost",
     MISSING: "it has not run yet",
