@@ -71,7 +71,7 @@ The first line of a spec then names it:
 )
 @json_option
 def explain(key: str, what: str, as_json: bool) -> None:
-    """Explain KEY of a spec, or of the file of --of: its meaning, default and example, and the keys below it.
+    """Explain KEY of a spec, or of --of: its meaning, default, example, and the keys below it.
 
     Without KEY, list all keys at the top of the file.
     """
