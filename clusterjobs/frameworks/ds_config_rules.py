@@ -167,7 +167,7 @@ _OFF_BY_DEFAULT = (
 
 @rule(
     "`warmup_num_steps` that is not below `total_num_steps` of DeepSpeed's scheduler",
-    "it warns in the log; the learning rate does not decay",
+    "the learning rate falls to its minimum right after the warm-up",
     "DeepSpeed runtime/lr_schedules.py, WarmupDecayLR",
     warning=True,
 )
@@ -176,7 +176,8 @@ def warm_up_without_a_decay(config: DsConfig) -> Iterator[Finding]:
     warm_up, total = params.get("warmup_num_steps"), params.get("total_num_steps")
     if isinstance(warm_up, (int, float)) and isinstance(total, (int, float)) and warm_up >= total:
         path = ("ds_config", "scheduler", "params", "warmup_num_steps")
-        yield Finding(path, f"a warm-up of {warm_up} steps of {total}", "a smaller number")
+        what = f"a warm-up of {warm_up} steps, and total_num_steps is {total}"
+        yield Finding(path, what, f"fewer than {total}, or more in total_num_steps")
 
 
 @rule(
