@@ -289,6 +289,7 @@ def test_a_dry_run_submits_nothing(clusterjobs: Run, slurm: StandInSlurm) -> Non
         ["final.yaml", "would", "be", "the", "spec", "itself,", "after", "what", "it", "needs"],
     ]
     assert slurm.calls() == []
+    assert not pathlib.Path("generated").exists()
 
 
 def test_an_own_dependency_beside_needs_is_refused(clusterjobs: Run, slurm: StandInSlurm) -> None:

@@ -3,7 +3,7 @@
 import contextlib
 import pathlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from clusterjobs.console import TERMINAL, Messages, Say
@@ -53,18 +53,21 @@ class Done(NamedTuple):
 class NeededRun(Protocol):
     """A spec that is planned and rendered, so that only sbatch can refuse it."""
 
+    @property
+    def spec(self) -> NeedingSpec: ...
+
+    @property
+    def outputs(self) -> Mapping[str, str]: ...
+
     def submit(self, waits: tuple[WaitsFor, ...], known: KnownJobs, say: Say) -> Done: ...
 
 
 def prepared(
-    specs: Sequence[tuple[NeedingSpec, tuple[str, ...]]],
-    output: pathlib.Path,
-    force: bool,
-    messages: Messages,
+    specs: Sequence[tuple[NeedingSpec, tuple[str, ...]]], messages: Messages
 ) -> dict[str, NeededRun]:
     """The specs with the names of the points to submit, rendered, by their identities.
 
-    Raises InputError with the problems of all of them, before anything is written.
+    Raises InputError with the problems of all of them.
     """
     found: dict[str, _Plain | _Sweep] = {}
     problems: list[Problem] = []
@@ -79,9 +82,15 @@ def prepared(
             problems += error.problems
     if problems:
         raise InputError(in_order(problems))
-    folders: set[str] = set()
     for one in found.values():
         messages.show(tuple(_named(problem, one.spec.file) for problem in one.run.warnings))
+    return dict(found)
+
+
+def write(runs: Iterable[NeededRun], output: pathlib.Path, force: bool) -> None:
+    """The outputs of each spec, in a folder with its name."""
+    folders: set[str] = set()
+    for one in runs:
         name = stem = pathlib.Path(one.spec.file).stem
         number = 1
         while name in folders:  # files of one name, in several folders
@@ -89,7 +98,6 @@ def prepared(
             name = f"{stem}-{number}"
         folders.add(name)
         write_outputs(output / name, one.outputs, force)
-    return dict(found)
 
 
 def _named(problem: Problem, file: str) -> Problem:
@@ -147,10 +155,9 @@ class Needs:
         self._wanted = _to_submit(graph, self._known)
         self._prepared = prepared(
             [(one, self._wanted[one.identity]) for one in self._needed() if self._runs(one)],
-            output,
-            force,
             messages,
         )
+        self._output, self._force = output, force
         self.rows: list[NeedRow] = []
 
     def planned(self) -> list[NeedRow]:
@@ -171,6 +178,7 @@ class Needs:
 
         Raises InputError; a later `submit` goes on where this one ended.
         """
+        write(self._prepared.values(), self._output, self._force)
         for one in self._needed():
             if self._runs(one):
                 self._submit(one, self._prepared[one.identity])
