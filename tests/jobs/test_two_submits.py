@@ -207,7 +207,15 @@ def test_a_lock_that_stays_is_an_error(tmp_path: pathlib.Path, text: str) -> Non
     assert problem.hint == "wait for it; if nobody is submitting now, remove that file"
 
 
-@pytest.mark.parametrize("plant", [os.mkfifo, lambda path: path.symlink_to("/etc/passwd")])
+def hard_link(path: pathlib.Path) -> None:
+    own = path.with_name("own")
+    own.write_text("own")
+    path.hardlink_to(own)
+
+
+@pytest.mark.parametrize(
+    "plant", [os.mkfifo, lambda path: path.symlink_to("/etc/passwd"), hard_link]
+)
 def test_a_record_that_another_user_has_planted(
     tmp_path: pathlib.Path, plant: Callable[[pathlib.Path], None]
 ) -> None:

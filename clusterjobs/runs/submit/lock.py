@@ -87,6 +87,10 @@ def _open(path: pathlib.Path) -> BinaryIO:
     if not stat.S_ISREG(found.st_mode):
         file.close()
         raise one_problem(f"{path} is a pipe or a device, and not a file", hint="remove it")
+    if found.st_nlink > 1:  # of a file of this user's, by another one, perhaps
+        file.close()
+        what = f"{path} has another name, too (a hard link): nothing is written into it"
+        raise one_problem(what, hint="move a copy of it into its place")
     if found.st_size > submissions.MOST:
         file.close()  # what is after the part that is read would be submitted again
         raise one_problem(
