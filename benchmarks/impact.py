@@ -1,8 +1,8 @@
 """`clusterjobs impact` over many specs: time and memory of the whole command.
 
 The floor is what no such command can avoid: each spec is read and parsed twice with libyaml, and a
-text as long as its script is printed from one template. It uses one process; its time is divided by
-the number of workers.
+text as long as its script is printed from one template. It uses one process; where clusterjobs is
+measured by the clock, its time is divided by the number of workers.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ COUNTS = (1_000, 10_000)
 WORKERS = 4
 _USERS = 40
 _MAX_SECONDS = 30
+_MAX_CPU_SECONDS = 100  # of all processes
 _MAX_GROWTH = 1.2
 
 
@@ -44,16 +45,17 @@ def measure() -> list[Row]:
             _write_specs(folder / str(count), count)
         few, many = (_impact(folder, count) for count in COUNTS)
         checked = _impact(folder, COUNTS[0], "override")
-        floor = _floor_seconds(folder / str(COUNTS[-1])) / WORKERS
+        floor = _floor_seconds(folder / str(COUNTS[-1]))
     what = f"{COUNTS[-1]:,} specs, {WORKERS} processes"
-    share = many.cpu_seconds / WORKERS
-    target = f"<= {_MAX_SECONDS} s"
+    total, of_all = many.cpu_seconds, "the same, CPU time of all processes together"
+    cpu_target, is_met = f"<= {_MAX_CPU_SECONDS} s", total <= _MAX_CPU_SECONDS
+    target, quick = f"<= {_MAX_SECONDS} s", many.seconds <= _MAX_SECONDS
     grown = f"memory of the largest process, {COUNTS[-1]:,} / {COUNTS[0]:,} specs"
     checks = "CPU time of one spec, with a template override / without"
     is_flat = many.mib <= _MAX_GROWTH * few.mib
     return [
-        Row(what, "s", floor, many.seconds, target, many.seconds <= _MAX_SECONDS),
-        Row("the same, CPU time of one process", "s", floor, share, target, share <= _MAX_SECONDS),
+        Row(what, "s", floor / WORKERS, many.seconds, target, quick),
+        Row(of_all, "s", floor, total, cpu_target, is_met),
         Row(checks, "ms", _ms_per_spec(few), _ms_per_spec(checked)),
         Row(grown, "MiB", few.mib, many.mib, f"<= {_MAX_GROWTH:g} x baseline", is_flat),
     ]

@@ -18,7 +18,7 @@ from clusterjobs.console import (
     table,
     user_option,
 )
-from clusterjobs.errors import InputError, Problem, one_problem
+from clusterjobs.errors import InputError, Problem, did_you_mean, one_problem
 from clusterjobs.sites.folders import (
     POLICY_FILE,
     SiteFolders,
@@ -33,6 +33,8 @@ from clusterjobs.sites.folders import (
 )
 
 if TYPE_CHECKING:
+    import datetime
+
     from clusterjobs.admin.site_tests import Result
     from clusterjobs.clusters.facts import Partition
     from clusterjobs.sites.policy import SiteRule
@@ -171,6 +173,7 @@ def export(
 
     if slurm == lua:
         raise click.UsageError("name one of --slurm and --lua")
+    _warn_of_unknown(cluster)
     rules, last_day = _of_today(_folders(site).rules, cluster)
     if lua:
         click.echo(lua_plugin(rules, cluster, last_day), nl=False)
@@ -178,6 +181,17 @@ def export(
     members = read_members(read_text(users), str(users)) if users else members_of_slurm()
     settings = settings_of(rules, cluster, members, partitions_of(cluster))
     click.echo(slurm_lines(settings, last_day), nl=False)
+
+
+def _warn_of_unknown(cluster: str | None) -> None:
+    """A misspelt name would leave out the rules of a cluster without a word."""
+    from clusterjobs.clusters.source import cluster_names, is_path
+
+    known = cluster_names(find_site_folders().cluster_files)
+    if cluster and not is_path(cluster) and cluster not in known:
+        hint = did_you_mean(cluster, known)
+        what = f"--cluster: there is no cluster {cluster} here: its partitions are not known"
+        show_problems([Problem(what, hint=hint, warning=True)])
 
 
 def _of_today(rules: tuple[SiteRule, ...], cluster: str | None) -> tuple[tuple[SiteRule, ...], str]:
@@ -195,14 +209,18 @@ def _of_today(rules: tuple[SiteRule, ...], cluster: str | None) -> tuple[tuple[S
         if part.from_ or part.until
     ]
     for name, part, where in dated:
-        days = f"from {part.from_ or 'the start'} until {part.until or 'further notice'}"
-        what = f"{name} is in force {days}: export again when that changes"
-        show_problems([Problem(what, where, warning=True)])
         if part.from_ and part.from_ > now.isoformat():
             day_before = datetime.date.fromisoformat(part.from_) - datetime.timedelta(1)
             last_days.append(day_before.isoformat())
-        elif part.until and part.until >= now.isoformat():
+            what = f"{name} begins on {part.from_} and is left out: export again on that day"
+        elif part.until and part.until < now.isoformat():
+            what = f"{name} ended on {part.until} and is left out"
+        elif part.until:
             last_days.append(part.until)
+            what = f"{name} is in force until {part.until}: export again on the day after it"
+        else:
+            continue  # it has begun, and has no end
+        show_problems([Problem(what, where, warning=True)])
     return found, min(last_days, default="")
 
 
@@ -211,6 +229,7 @@ def _of_today(rules: tuple[SiteRule, ...], cluster: str | None) -> tuple[tuple[S
 @set_option
 @user_option
 @group_option
+@click.option("--date", metavar="DAY", help="Suppose this day, 2027-01-31, not today.")
 @_site
 @_json
 def explain(
@@ -218,6 +237,7 @@ def explain(
     settings: tuple[str, ...],
     user: str | None,
     groups: tuple[str, ...],
+    date: str | None,
     site: pathlib.Path | None,
     as_json: bool,
 ) -> int:
@@ -229,6 +249,7 @@ def explain(
     Examples:
       clusterjobs policy explain exp.yaml
       clusterjobs policy explain exp.yaml --user ann --set nodes=8
+      clusterjobs policy explain exp.yaml --group nlp --date 2027-01-31
       clusterjobs policy explain exp.yaml --json | jq '.[] | select(.state == "broken")'
     """
     from clusterjobs.runs.content import OwnConfigs
@@ -238,7 +259,9 @@ def explain(
     from clusterjobs.sites.policy_check import JobValues, explain_policies
 
     folders = _folders(site)
+    day = _day(date)
     supposed = supposed_user(user, groups) or current_user()
+    supposed = supposed._replace(day=day.isoformat())
     loaded, files = read_spec(spec, settings, folders, supposed)
     facts = cluster_of(loaded, files).source.facts
     plan = None
@@ -250,7 +273,7 @@ def explain(
             "the job cannot be planned: the rules are compared with the spec alone", err=True
         )
     job = JobValues(loaded, plan, facts.name, supposed, facts.default_partition)
-    found = list(explain_policies(folders.rules, job, today()))
+    found = list(explain_policies(folders.rules, job, day))
     if as_json:
         rows = [{**_rule_data(one.rule), "state": one.state, "why": one.why} for one in found]
         click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
@@ -263,6 +286,16 @@ def explain(
         click.echo(table([heading, *([printable(cell) for cell in row] for row in cells)]))
     refused = any(one.state == "broken" and one.rule.rule.action == "refuse" for one in found)
     return 1 if refused else 0
+
+
+def _day(written: str | None) -> datetime.date:
+    import datetime
+
+    try:
+        return datetime.date.fromisoformat(written) if written else today()
+    except ValueError:
+        what = f"--date: {written!r} is not a day: write year-month-day, for example 2027-01-31"
+        raise click.UsageError(what) from None
 
 
 def partitions_of(cluster: str | None) -> tuple[Partition, ...]:

@@ -70,7 +70,7 @@ def scripts_table(run: Run) -> str:
 def _time_limit(written: str | None) -> str:
     """The time limit with its meaning in words: to Slurm, 24:00 is 24 minutes."""
     if written is None:
-        return "the partition's own; with none, the job may run for ever"
+        return "the partition's own; without a limit, the job is not stopped"
     seconds = seconds_of(written)
     return f"{written} ({in_words(seconds)})" if seconds else written
 

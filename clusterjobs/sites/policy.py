@@ -173,7 +173,7 @@ class _Dated(SpecModel):
 
     from_: Annotated[
         Day | None,
-        Key("the first day: before it, nothing checks it, `policy test` included", "2027-01-01"),
+        Key("the first day: before it, nothing checks the rule", "2027-01-01"),
     ] = Field(None, alias="from")
     until: Annotated[Day | None, Key("the last day", "2027-01-31")] = None
 
@@ -205,6 +205,14 @@ class Selection(_NotEmpty):
 
 class Exemption(_Dated, Selection):
     """Jobs that a rule is not for, on some days alone if it has days."""
+
+    from_: Annotated[
+        Day | None,
+        Key("the first day: before it, the rule is for these jobs, too", "2027-01-01"),
+    ] = Field(None, alias="from")
+    until: Annotated[
+        Day | None, Key("the last day: after it, the rule is for these jobs again", "2027-01-31")
+    ] = None
 
     @model_validator(mode="after")
     def _is_of_some_jobs(self) -> Exemption:
@@ -481,17 +489,17 @@ def _demands(rule: Rule) -> Iterator[str]:
 
 
 def _limits(limits: Limits) -> Iterator[str]:
-    amounts = {
-        "nodes": limits.nodes,
-        "GPUs": limits.gpus,
-        "GPUs per node": limits.gpus_per_node,
-        "GPU-hours": limits.gpu_hours,
-        "nodes together": limits.team_nodes,
-        "GPUs together": limits.team_gpus,
-    }
-    for unit, amount in amounts.items():
+    amounts = (
+        ("node", limits.nodes, ""),
+        ("GPU", limits.gpus, ""),
+        ("GPU", limits.gpus_per_node, " per node"),
+        ("GPU-hour", limits.gpu_hours, ""),
+        ("node", limits.team_nodes, " together"),
+        ("GPU", limits.team_gpus, " together"),
+    )
+    for unit, amount, of_what in amounts:
         if amount is not None:
-            yield f"{amount:,.6g} {unit}"
+            yield f"{amount:,.6g} {unit}{'s' * (amount != 1)}{of_what}"
     if limits.time is not None:
         yield f"time {limits.time}"
 

@@ -8,7 +8,7 @@ import functools
 import json
 import pathlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from clusterjobs.errors import nearest
@@ -54,7 +54,76 @@ def wrong_conf_value(level: str, name: str, value: str) -> Wrong | None:
     if option := _AS_OPTION.get(name.lower()):
         return wrong_option_value(option, value)
     known = conf_parameters(level)[_in_lower_case(level)[name.lower()]]
-    return _CHECKS[known["type"]](value.strip(), known)
+    return _CHECKS[known["type"]](value.strip(), known) or _combination(name.lower(), value)
+
+
+# Words of which one value may have only one. Found by asking slurmctld 22.05, 24.11 and 26.05.
+_ONE_OF = {
+    "prologflags": ("contain nohold", "nohold x11", "nohold runinjob"),
+    "preemptmode": (
+        *("cancel off requeue suspend", "off within", "off priority"),
+        *("gang within", "gang priority"),
+    ),
+    "selecttypeparameters": (
+        "cr_cpu cr_cpu_memory cr_core cr_core_memory cr_memory cr_socket cr_socket_memory",
+        "cr_cpu cr_one_task_per_core",
+        "cr_cpu_memory cr_one_task_per_core",
+    ),
+}
+# Words of a value that need one of others beside them.
+_NEEDS = {
+    ("preemptmode", "suspend"): "gang within priority",
+    ("preemptmode", "within"): "cancel requeue suspend",
+    ("preemptmode", "priority"): "cancel requeue suspend",
+}
+
+
+def _combination(name: str, value: str) -> Wrong | None:
+    """Why slurmctld refuses words together that it takes one by one."""
+    words = [one.strip().lower() for one in value.split(",")]
+    for group in _ONE_OF.get(name, ()):
+        found = [one for one in dict.fromkeys(words) if one in group.split()]
+        if len(found) > 1:
+            together = " and ".join(map(str.upper, found))
+            return Wrong(f"{together} cannot be combined", "keep one of them")
+    for word in words:
+        needed = _NEEDS.get((name, word), "")
+        if needed and not {*needed.split()} & {*words}:
+            others = " or ".join(needed.upper().split())
+            return Wrong(f"{word.upper()} alone is not enough", f"add {others}")
+    return None
+
+
+def wrong_together(settings: Mapping[str, str]) -> Iterator[tuple[str, Wrong]]:
+    """Parameters of a slurm.conf that slurmctld refuses beside the others; names in lower case."""
+    kind, modes = (settings.get(name, "") for name in ("preempttype", "preemptmode"))
+    preempts = bool({one.strip().lower() for one in modes.split(",")} - {"", "gang", "off"})
+    if kind.lower().removeprefix("preempt/") not in ("", "none") and not preempts:
+        hint = "add PreemptMode: REQUEUE, CANCEL or SUSPEND,GANG"
+        yield "preempttype", Wrong(f"PreemptType {kind} needs a PreemptMode", hint)
+    elif preempts and kind.lower().removeprefix("preempt/") in ("", "none"):
+        hint = "add PreemptType: preempt/partition_prio or preempt/qos"
+        yield "preemptmode", Wrong(f"PreemptMode {modes} needs a PreemptType", hint)
+    half_life = settings.get("prioritydecayhalflife", "")
+    if seconds_of(half_life) == 0 and settings.get("priorityusageresetperiod", "NONE") == "NONE":
+        what = "usage would never be forgotten: PriorityDecayHalfLife is 0"
+        yield "prioritydecayhalflife", Wrong(what, "add PriorityUsageResetPeriod, or write 7-0")
+    if settings.get("mcsplugin", "").lower() == "mcs/group" and "mcsparameters" not in settings:
+        yield "mcsplugin", Wrong("mcs/group needs MCSParameters", "add MCSParameters: GROUP")
+    select = settings.get("selecttypeparameters", "")
+    is_linear = "linear" in settings.get("selecttype", "").lower()
+    names_one = re.search("cr_(cpu|core(?!_default)|socket)", select.lower())
+    if select and not (is_linear or names_one):
+        what = f"{select} does not say what Slurm divides"
+        hint = "add CR_Core_Memory, or another CR_CPU, CR_Core or CR_Socket"
+        yield "selecttypeparameters", Wrong(what, hint)
+    first, last = settings.get("firstjobid", "1"), settings.get("maxjobid", str(_MAX_JOB_ID))
+    if first.isdigit() and last.isdigit() and int(first) > int(last):
+        what = f"FirstJobId {first} is above MaxJobId, {last}"
+        yield "firstjobid", Wrong(what, "write a smaller number")
+
+
+_MAX_JOB_ID = 67043328  # Slurm's default
 
 
 def _number(value: str, known: Mapping[str, Any]) -> Wrong | None:
@@ -81,7 +150,9 @@ _MOST_OF_16_BITS = 65535
 
 def _time(value: str, known: Mapping[str, Any]) -> Wrong | None:
     # Source: time_str2mins of Slurm: -1 is UNLIMITED.
-    if value.upper() in known["words"] or value == "-1" or seconds_of(value) is not None:
+    # Where it has no word for no limit, the time must not be zero, either.
+    seconds, words = seconds_of(value), known["words"]
+    if seconds or (words and (value.upper() in words or value == "-1" or seconds == 0)):
         return None
     also = f", or {known['words'][0]}" if known["words"] else ""
     return Wrong(f"{value!r} is not a time", f"write 90 (minutes), 36:00:00 or 1-12:00:00{also}")
@@ -190,6 +261,8 @@ _MEM = rf"{_MEM}|map_mem:{_NUMBERS}|mask_mem:{_MASKS}"
 _GPU_BIND = rf"none|close.*|(single|per_task):\d+|map(_gpu)?:{_NUMBERS}|mask(_gpu)?:{_MASKS}"
 _GPU_BIND = rf"(verbose,)?({_GPU_BIND})"
 _TRES_BIND = _GPU_BIND.replace("close.*", "closest")
+_RANGES = r"\[\d+(-\d+)?(,\d+(-\d+)?)*\]"
+_NODES = rf" *[^][, ]*({_RANGES}[^][, ]*)* *"
 _PARTS = r"(\*(-(\*|\d+))?|\d+(-0*[1-9]\d*)?)"
 _OF_SRUN = "allow-task-sharing"  # of gres-flags; sbatch refuses it
 _BINDING = [
@@ -223,9 +296,15 @@ _OPTIONS: dict[str, Form] = {
         Form(r"\+?\d+([KMGT]B?)?", "write a number with K, M, G or T, for example 64G"),
     ),
     **dict.fromkeys(
+        ("exclude", "nodelist"),
+        Form(rf"{_NODES}(,{_NODES})*", "write names and ranges, as n1,n[02-05]"),
+    ),
+    **dict.fromkeys(
         ("begin", "deadline"), Form(_WHEN, "write 16:00, now+1hour, tomorrow or 2027-01-31T08:00")
     ),
-    "acctg-freq": Form(rf"{_SAMPLED}(, *{_SAMPLED})*", "write seconds, or task=30,energy=60"),
+    "acctg-freq": Form(
+        rf"{_SAMPLED}(, *{_SAMPLED})*", "write seconds, or task=30,energy=60", 4294967294
+    ),
     "cpu-freq": Form(
         rf"{_SPEED}(-{_SPEED}(:{_GOVERNOR})?|:user\w*)?|{_GOVERNOR}",
         "write kHz, low, medium, high or a governor",
@@ -299,6 +378,19 @@ _ONLY_IN = (
 _TIMES = ("time-min", "delay-boot")
 
 
+def _falling_speeds(value: str) -> tuple[str, str] | None:
+    """The two speeds of --cpu-freq if the first is the higher one, as Slurm orders them."""
+    found = re.match(r"([^-:]+)-([^-:]+)", value.lower())
+    return (found[1], found[2]) if found and _speed(found[1]) > _speed(found[2]) else None
+
+
+def _speed(word: str) -> int:
+    """Its place in Slurm's order: numbers, low, medium, high, highm1."""
+    names = ("highm1", "hi", "med", "lo")
+    after = next((at for at, name in enumerate(names) if word.startswith(name)), None)
+    return int(word) if after is None else 2**32 - after
+
+
 def versions_of_value(name: str, value: str) -> tuple[str, ...]:
     """The versions of Slurm that take the value; () if every one does."""
     found = (v for option, one, v in _ONLY_IN if option == name and _fits(one, value))
@@ -313,14 +405,17 @@ def wrong_option_value(name: str, value: str, program: str = "sbatch") -> Wrong 
     """Why sbatch or srun refuses an option's value; None if it takes it, or if that is unknown."""
     if name == "gres-flags" and program == "sbatch" and _OF_SRUN in value.lower():
         return Wrong(f"{_OF_SRUN} is only for srun", f"write srun: {{{name}: {_OF_SRUN}}}")
-    if name == "time-min" and seconds_of(value) == 0:
-        return Wrong("no job can have a least time limit of zero", "write a time, as 1:00:00")
+    if name == "time-min" and (seconds_of(value) == 0 or value == "-1"):
+        return Wrong("no job can have this least time limit", "write a time, as 1:00:00")
     if name in _TIMES:
         return _time(value, {"words": ["UNLIMITED", "INFINITE"]})
     form = _OPTIONS.get(name)
     if form is None:
         return None
     if _fits(form.pattern, value):
+        if name == "cpu-freq" and (speeds := _falling_speeds(value)):
+            lower = "the lower speed comes first; to Slurm, every number is below low"
+            return Wrong(f"{speeds[0]} is above {speeds[1]} for Slurm", lower)
         numbers = re.findall(r"\d+", value) if form.most else ()
         if all(int(one) <= form.most for one in numbers):
             return None

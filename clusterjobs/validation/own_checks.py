@@ -8,7 +8,12 @@ from collections.abc import Callable, Iterator
 from clusterjobs.catalog import catalogue_date, find_instance_type, instance_type_names
 from clusterjobs.clusters.parallelcluster.detect import at, items, text, truth
 from clusterjobs.errors import did_you_mean, nearest
-from clusterjobs.slurm.values import conf_parameters, has_parameter, wrong_conf_value
+from clusterjobs.slurm.values import (
+    conf_parameters,
+    has_parameter,
+    wrong_conf_value,
+    wrong_together,
+)
 from clusterjobs.validation import finding as walk
 from clusterjobs.validation.account import Account, offered_nowhere, region_names, zones_of_type
 from clusterjobs.validation.default_account import storage_ids
@@ -142,6 +147,7 @@ _LINES = {"nodename": "node", "partitionname": "partition", "nodeset": "", "down
 def check_slurm_settings(data: Data, _account: Account) -> Iterator[Finding]:
     """Names that Slurm 22.05, 24.11 and 26.05 do not know, and values that they refuse."""
     settings = ("Scheduling", "SlurmSettings", _SETTINGS)
+    yield from _check_together(items(at(data, *settings)), settings)
     for index, entry in enumerate(items(at(data, *settings))):
         starts = [str(key).lower() for key in entry] if isinstance(entry, dict) else []
         level = next((_LINES[key] for key in starts if key in _LINES), "cluster")
@@ -152,6 +158,19 @@ def check_slurm_settings(data: Data, _account: Account) -> Iterator[Finding]:
         for of_resource, resource in walk.compute_resources(queue):
             path = (*of_resource, _SETTINGS)
             yield from _check_parameters(at(resource, _SETTINGS), path, "node")
+
+
+def _check_together(entries: list[object], path: Path) -> Iterator[Finding]:
+    """Parameters of the cluster that do not fit each other."""
+    found = {
+        str(key).lower(): (str(value), (*path, index, key))
+        for index, entry in enumerate(entries)
+        for key, value in (entry.items() if isinstance(entry, dict) else ())
+        if isinstance(value, (str, int)) and not isinstance(value, bool)
+    }
+    for name, wrong in wrong_together({name: value for name, (value, _) in found.items()}):
+        hint = f"{wrong.hint}; Slurm does not start with it"
+        yield Finding(wrong.what, found[name][1], hint=hint)
 
 
 def _check_parameters(settings: object, path: Path, level: str) -> Iterator[Finding]:

@@ -200,7 +200,7 @@ def test_list_shows_each_rule_with_its_origin(
     ]
     small = outcome.out.splitlines()[2].split("  ")
     cells = [cell.strip() for cell in small if cell.strip()]
-    assert cells == ["small", "refuse", "groups students", "site/policy.yaml:5", "at most 1 nodes"]
+    assert cells == ["small", "refuse", "groups students", "site/policy.yaml:5", "at most 1 node"]
     data = json.loads(clusterjobs("policy", "list", "--site", "site", "--json").out)
     assert data[0] == {
         "name": "time-limit",

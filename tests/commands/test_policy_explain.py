@@ -73,14 +73,16 @@ def test_a_rule_is_checked_on_its_days_alone(
     assert (explained(clusterjobs, spec)[1]["dated"][0] == "broken") == refused
     exported = clusterjobs("policy", "export", "--slurm")
     assert ("node=1" in exported.out) == refused
-    assert "dated is in force from 2027-01-10 until 2027-01-31: export again" in exported.err
+    assert ("dated begins on 2027-01-10 and is left out: export again" in exported.err) != refused
+    assert ("dated is in force until 2027-01-31: export again" in exported.err) == refused
 
 
 @pytest.mark.parametrize(("cluster", "warns"), [("small", False), ("p4d-a100", True)])
 def test_an_export_warns_of_the_days_of_the_clusters_own_rules(
-    cluster: str, warns: bool, clusterjobs, spec: str
+    cluster: str, warns: bool, clusterjobs, spec: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    policy = "rules:\n- {name: d, message: m, when: {clusters: [p4*]}, from: 2027-01-01, "
+    on(monkeypatch, 9)
+    policy = "rules:\n- {name: d, message: m, when: {clusters: [p4*]}, until: 2027-01-31, "
     pathlib.Path("site/policy.yaml").write_text(f"{policy}limits: {{nodes: 1}}}}\n")
     for option in ("--slurm", "--lua"):
         exported = clusterjobs("policy", "export", option, "--cluster", cluster)
@@ -167,6 +169,9 @@ def test_an_exemption_has_days_of_its_own(
     assert clusterjobs("plan", spec, "--group", group).code == code
     state, why = explained(clusterjobs, spec, "--group", group)[1]["small"]
     assert state == ("not for this job" if code == 0 else "broken")
+    on(monkeypatch, 1)
+    supposed = ("--group", group, "--date", f"2027-01-{day:02}")
+    assert explained(clusterjobs, spec, *supposed)[1]["small"] == (state, why)
     assert ("until 2027-01-20" in why) == (group == "nlp" and code == 0)
 
 
@@ -175,7 +180,11 @@ def test_an_export_has_the_exemptions_of_the_day(
 ) -> None:
     pathlib.Path("site/policy.yaml").write_text(EXEMPT)
     pathlib.Path("users").write_text("ann|bio|nlp\nbob|bio|ops\n")
-    for day, limited, until in ((9, "ann", "2027-01-09"), (10, "", "2027-01-20"), (21, "ann", "")):
+    for day, limited, until, says in (
+        (9, "ann", "2027-01-09", "begins on 2027-01-10 and is left out: export again on that day"),
+        (10, "", "2027-01-20", "is in force until 2027-01-20: export again on the day after it"),
+        (21, "ann", "", "ended on 2027-01-20 and is left out"),
+    ):
         on(monkeypatch, day)
         exported = clusterjobs("policy", "export", "--slurm", "--users", "users")
         names = re.findall("name=(ann|bob) account=bio set qos=clusterjobs-n1 ", exported.out)
@@ -183,7 +192,8 @@ def test_an_export_has_the_exemptions_of_the_day(
         assert (f"Right until {until}" in exported.out) == bool(until)
         plugin = clusterjobs("policy", "export", "--lua").out
         assert ('"nlp"' in plugin, '"ops"' in plugin) == (day == 10, True)
-    assert "an exemption of small is in force from 2027-01-10 until 2027-01-20" in exported.err
+        assert exported.err.count("an exemption of small") == 1
+        assert f"an exemption of small {says}\n" in exported.err
 
 
 @pytest.mark.parametrize(
@@ -209,3 +219,18 @@ def test_an_exemption_of_another_cluster_is_not_exported(clusterjobs, spec: str)
     for cluster, exempt in (("p4d-a100", False), ("p5-h100", True)):
         exported = clusterjobs("policy", "export", "--lua", "--cluster", cluster)
         assert ('"ops"' in exported.out) == exempt
+
+
+def test_an_export_warns_of_a_cluster_that_is_unknown_here(clusterjobs, spec: str) -> None:
+    pathlib.Path("site/policy.yaml").write_text(EXEMPT)
+    misspelt = clusterjobs("policy", "export", "--lua", "--cluster", "p4d-a10")
+    assert misspelt.code == 0
+    assert "there is no cluster p4d-a10 here" in misspelt.err
+    assert "did you mean p4d-a100?" in misspelt.err
+    assert "no cluster" not in clusterjobs("policy", "export", "--lua", "--cluster", "small").err
+
+
+def test_a_day_that_is_none_is_refused(clusterjobs, spec: str) -> None:
+    outcome = clusterjobs("policy", "explain", spec, "--date", "15.1.2027")
+    assert outcome.code == 2
+    assert "'15.1.2027' is not a day" in outcome.err

@@ -217,6 +217,7 @@ def test_slurm_with_accounting_and_the_plugin_is_never_looser_than_the_plan(
 def test_slurm_with_accounting_and_the_plugin_is_never_looser_for_500_jobs(
     controller: Accounting, site: Site
 ) -> None:
+    # Another seed than those with which the export was written.
     _compare_with_both(controller, site, seed=20261128, policies=25, jobs=20)
 
 

@@ -253,7 +253,14 @@ def _check_value(
         from clusterjobs.slurm.values import wrong_option_value  # most specs have no such value
 
         if wrong := wrong_option_value(name, value, program):
-            context.problem((program, name), wrong.what, wrong.hint, warning=not wrong.is_sure)
+            is_there = program == "sbatch" and value == context.spec.srun.get(name)
+            hint = "remove it here: srun has it" if is_there else wrong.hint
+            context.problem((program, name), wrong.what, hint, warning=not wrong.is_sure)
+        elif name == "time-min" and (seconds_of(value) or 0) > (
+            seconds_of(context.spec.time_limit or "") or float("inf")
+        ):
+            what = f"{value} is longer than the time limit, {context.spec.time_limit}"
+            context.problem((program, name), what, "write a shorter time, or raise time_limit")
 
 
 # A more similar name is misspelt; a less similar one may be an option of a plugin.
