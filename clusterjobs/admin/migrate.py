@@ -42,7 +42,7 @@ def migrate(paths: Sequence[pathlib.Path], write: bool) -> int:
     found = find_specs(paths)
     problems = [Problem(f"{one.path}: {one.reason}") for one in found.unread]
     files = [*dict.fromkeys([*found.specs, *sorted(found.bases)])]
-    changed = 0
+    changed, kept = 0, 0
     for file in files:
         try:
             before = read_text(pathlib.Path(file))
@@ -53,11 +53,14 @@ def migrate(paths: Sequence[pathlib.Path], write: bool) -> int:
             problems += error.problems
             continue
         problems += left
+        kept += len(left)
         changed += after != before
         lines = before.splitlines(), after.splitlines()
         echo_diff(difflib.unified_diff(*lines, file, f"{file} (migrated)", lineterm=""))
     hint = "" if not changed else ": changed" if write else ": --write changes them"
-    click.echo(f"{counted(len(files), 'spec')}, {changed} with old names of keys{hint}", err=True)
+    yours = f"; {counted(kept, 'key')} left to you" if kept else ""
+    total = counted(len(files), "spec")
+    click.echo(f"{total}, {changed} with old names of keys{hint}{yours}", err=True)
     show_problems(problems)
     return 1 if problems else 0
 

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from clusterjobs import resources
 from clusterjobs.clusters.facts import BucketLink, ClusterFacts
-from clusterjobs.errors import Location, Problem, did_you_mean, one_problem
+from clusterjobs.errors import Location, Problem, did_you_mean, nearest, one_problem
 
 # ------------------------------------------------------------------ slurm nodes
 # The nodes and partitions in Slurm's own configuration, for a lab that imitates the cluster.
@@ -178,11 +178,14 @@ def find_cluster(
     if name_or_path in names:
         return resources.cluster_configs_dir() / f"{name_or_path}.yaml"
     _refuse_slurm(relative_to / name_or_path, name_or_path, where)
+    hint = f"{did_you_mean(name_or_path, names)}; or write a path, ./my-cluster.yaml"
+    if not (site or nearest(name_or_path, names)):
+        hint += "; names of your site need its folder, CLUSTERJOBS_SITE=FOLDER"
     raise one_problem(
         f"there is no cluster config {name_or_path!r}",
         where,
         "cluster",
-        hint=f"{did_you_mean(name_or_path, names)}; or write a path, ./my-cluster.yaml",
+        hint=hint,
     )
 
 

@@ -38,6 +38,8 @@ def renamed_key(path: Path, data: Mapping[str, Any], source: Locator) -> Problem
             first = next(one[-1] for one in keys if one[:-1] == (section,))
             short = f"{first}: {written_value(source.locate((section,)))}"
             instead = f"{section}: {{{short}, {last}: {value}}}, in place of both keys"
+        elif isinstance(data.get(section), dict) and last in data[section]:
+            instead = f"one of the two values there, and remove {path[-1]}"
     what, where = f"{path[-1]} is now {name}", source.locate_key(path)
     return Problem(what, where, dotted(path), f"write {instead}", meant=section)
 
@@ -73,9 +75,11 @@ def key_of_other_name(path: Path) -> Path | None:
 def written_value(where: Location) -> str:
     """The value at a position as it is written, quoted if an inline mapping needs it.
 
-    "...": a list or mapping that goes on in the next line.
+    "...": a list, a mapping or text that goes on in the next line.
     """
     text = where.source[where.column - 1 : where.column - 1 + where.width]
+    if text.startswith(("|", ">")):
+        return "..."
     if text.startswith(("[", "{")):
         return text if text[0] + text[-1] in ("[]", "{}") else "..."
     is_plain = not text.startswith(("'", '"')) and any(sign in text for sign in ",[]{}:#")

@@ -102,3 +102,23 @@ def test_a_file_that_cannot_be_read_stops_no_other(clusterjobs, folder: pathlib.
     assert outcome.code == 1
     assert "broken.yaml:6" in outcome.err
     assert "logs: {export: /archive}" in (folder / "fine.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("keys", "hint"),
+    [
+        (
+            "logs_export: /a\nlogs: {export: /b}\n",
+            "write one of the two values there, and remove logs_export",
+        ),
+        ("logs_export: >\n  /a\n", "write logs: {export: ...}"),
+    ],
+)
+def test_a_key_that_is_left_is_counted_and_says_what_to_write(
+    keys: str, hint: str, clusterjobs, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("a.yaml").write_text(f"name: a\nframework: command\n{keys}")
+    shown = clusterjobs("migrate", "a.yaml")
+    assert "1 spec, 0 with old names of keys; 1 key left to you" in shown.err
+    assert f"hint: {hint}\n" in shown.err

@@ -380,8 +380,8 @@ class Partition(SpecModel):
     deny_accounts: Annotated[
         tuple[Name, ...],
         Key(
-            "DenyAccounts: those that the partition refuses, unless it has a list of those that "
-            "it takes. `plan` refuses them, too",
+            "DenyAccounts: a job of one of them is refused, unless the partition has `accounts`, "
+            "which alone counts then",
             "[guests]",
         ),
     ] = ()
