@@ -10,6 +10,8 @@ from collections.abc import Callable
 
 from clusterjobs.text import Reference, ShellVariable, Text, Value, joined, parts_of, show
 
+INTERPRETERS = ("bash", "python", "python3", "sh")  # of a script that is their first argument
+
 
 class ShellText(str):
     """Text that is safe in a script. Only the functions below make it."""

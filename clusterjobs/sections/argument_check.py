@@ -175,7 +175,7 @@ def render(rendering: Rendering) -> dict[str, Any] | None:
         "settings": [
             ShellText(f"{name}={shell.quote(variable(name), '-')}") for name in variables_of(plan)
         ],
-        "container": None,
+        **dict.fromkeys(("container", "launch", "locals", "srun")),
         **(_in_container(rendering, plan.container) if plan.container else {}),
     }
 

@@ -33,9 +33,6 @@ def plan(context: Context) -> Files:
 # A retry would miss the same files. Buckets are checked by the programs that read them.
 
 
-INTERPRETERS = ("bash", "python", "python3", "sh")
-
-
 def plan_inputs(context: Context) -> tuple[Input, ...]:
     """The inputs that the first node can check."""
     return (*_programs(context), *_sources(context))
@@ -59,7 +56,8 @@ def _programs(context: Context) -> Iterator[Input]:
         if "/" in show(first):  # a bare name is found on the PATH of the node
             for path, late in _on_the_node([first], spec):
                 yield Input("program", "command", path, None, late, where, is_run=True)
-        if PurePosixPath(show(first)).name in INTERPRETERS and rest and not rest[0].startswith("-"):
+        is_interpreter = PurePosixPath(show(first)).name in shell.INTERPRETERS
+        if is_interpreter and rest and not rest[0].startswith("-"):
             for path, late in _on_the_node(rest[:1], spec):
                 yield Input("script", "command", path, None, late, where)
 

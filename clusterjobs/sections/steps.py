@@ -13,7 +13,6 @@ from clusterjobs.script.lines import WIDTH, command_text, once_per_node, program
 from clusterjobs.script.shell import ShellText
 from clusterjobs.sections.context import Context, Rendering
 from clusterjobs.sections.environment.forced import node_environment
-from clusterjobs.sections.files import INTERPRETERS
 from clusterjobs.sections.job.directives import derived_srun_options
 from clusterjobs.sections.launch import launch_text
 from clusterjobs.sections.plan import Container, Launch, Placement, Plan, Step, Steps
@@ -257,7 +256,7 @@ def _step(context: Context, written: WrittenStep) -> Step:
 def _name(command: tuple[Value, ...]) -> Value:
     """The program; of an interpreter also its script: python3 prepare.py."""
     program = file_name(command[0])
-    if program in INTERPRETERS and len(command) > 1 and _SCRIPT.fullmatch(show(command[1])):
+    if program in shell.INTERPRETERS and len(command) > 1 and _SCRIPT.fullmatch(show(command[1])):
         return joined(program, " ", file_name(command[1]))
     return program
 
