@@ -45,6 +45,11 @@ def _in_lower_case(level: str) -> Mapping[str, str]:
 _AS_OPTION = {"propagateresourcelimits": "propagate", "propagateresourcelimitsexcept": "propagate"}
 
 
+# A node has at least so many CPUs, and slurmctld ends with an error above the most that it counts.
+_PARTS_OF_A_NODE = ("sockets", "socketsperboard", "corespersocket", "threadspercore")
+_MOST_CPUS = 65532
+
+
 def has_parameter(level: str, name: str) -> bool:
     return name.lower() in _in_lower_case(level)
 
@@ -54,6 +59,8 @@ def wrong_conf_value(level: str, name: str, value: str) -> Wrong | None:
     if option := _AS_OPTION.get(name.lower()):
         return wrong_option_value(option, value)
     known = conf_parameters(level)[_in_lower_case(level)[name.lower()]]
+    if level == "node" and name.lower() in _PARTS_OF_A_NODE:
+        known = {**known, "most": _MOST_CPUS, "words": []}
     return _CHECKS[known["type"]](value.strip(), known) or _combination(name.lower(), value)
 
 
@@ -134,7 +141,7 @@ def _number(value: str, known: Mapping[str, Any]) -> Wrong | None:
     # Slurm reads numbers as strtoul does, octal ones after a 0, and takes k for 1024 where they
     # have 32 bits or more.
     found = re.fullmatch(r"([+-]?(?:0[0-7]*|[1-9][0-9]*|0[xX][0-9a-fA-F]+))([kK]?)", value)
-    if not found or (found[2] and most == _MOST_OF_16_BITS):
+    if not found or (found[2] and 0 < most <= _MOST_OF_16_BITS):
         unit = "units are not taken: " if re.match(r"[0-9]+", value) else ""
         return Wrong(f"{value!r} is not a number", f"{unit}write digits alone{also}")
     base = 0 if "x" in found[1].lower() else 8 if found[1].lstrip("+-").startswith("0") else 10

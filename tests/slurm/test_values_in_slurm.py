@@ -85,6 +85,10 @@ WRONG_CONF = [
     ("node", "RealMemory", "64G"),
     ("node", "CPUs", "96c"),
     ("node", "ThreadsPerCore", "two"),
+    ("node", "CoresPerSocket", "65533"),
+    ("node", "Sockets", "INFINITE"),
+    ("node", "SocketsPerBoard", "65535"),
+    ("node", "ThreadsPerCore", "1k"),
 ]
 # slurmctld starts with these. slurmd does not, or nothing records the jobs.
 NO_SUCH_PLUGINS = [
@@ -422,6 +426,7 @@ def _words_of(name: str) -> list[str]:
 _NOT_ALONE = re.compile(
     "unrecognized key|has been removed|Invalid (DebugFlag|PrologFlag)|proctrack/linuxproc"
     "|Couldn't find the specified plugin|plugin_load_from_file|Bad SelectTypeParameter: \\w+$"
+    "|doesn't match neither Sockets"  # the product with the lab's own sockets, cores and threads
     "|for select/cray_aries|PrologFlags=Contain is required|node_features|helpers.conf"
 )
 # slurmctld cannot talk to anybody, or loses what it would say.
