@@ -31,8 +31,8 @@ def script_of(
         )
     if spec.script is None:
         diagnostics.missing("script", "script is missing", "add `script: train.py`")
-    elif field_types.is_module(spec.script) and not takes_module:
-        file = show(spec.script).removeprefix("-m ").replace(".", "/")
+    elif (module := field_types.module_of(spec.script)) and not takes_module:
+        file = module.replace(".", "/")
         what = f"{spec.framework} starts a script by its path"
         diagnostics.problem(("script",), what, f"write the module's file, {file}.py")
     elif _COMMAND_LINE.match(show(spec.script)):

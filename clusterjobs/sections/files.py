@@ -45,7 +45,7 @@ def _programs(context: Context) -> Iterator[Input]:
         scripts = dict.fromkeys(
             one
             for one in (program.command[0], expanding(spec.script))
-            if not field_types.is_module(one)
+            if not field_types.module_of(one)
         )
         where = context.diagnostics.where(("script",))
         for path, late in _on_the_node(scripts, spec):

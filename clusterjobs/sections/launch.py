@@ -128,15 +128,14 @@ def _start(context: Context, prefix: tuple[Value, ...]) -> _Start:
 def _words(program: Program, start: _Start) -> tuple[Value, ...]:
     """The program and its arguments; `-m package.module` becomes two words."""
     first, rest = program.command[:1], program.command[1:]
-    if not (program.is_python and first and field_types.is_module(first[0])):
-        return program.command
-    return (start.module_option, show(first[0]).removeprefix("-m "), *rest)
+    module = field_types.module_of(first[0]) if program.is_python and first else ""
+    return (start.module_option, module, *rest) if module else program.command
 
 
 def _named(word: Value) -> Value:
     """What the plan shows of a word, beside the key that it is from."""
-    if field_types.is_module(word):
-        return show(word).removeprefix("-m ")
+    if module := field_types.module_of(word):
+        return module
     return expanding(partition(word, "=")[0] if word.startswith("-") else word)
 
 

@@ -54,7 +54,7 @@ def scalar_text(value: Any) -> Value:
     return text
 
 
-MODULE = re.compile(r"-m [A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+MODULE = re.compile(r"-m ([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)")
 
 _FIXED = "expected text that is known before the job runs: write it out"
 
@@ -87,12 +87,13 @@ def path(value: Any) -> Value:
 def script(value: Any) -> Value:
     """The path of a script, or `-m package.module` as Python takes it."""
     text = scalar_text(value)
-    return text if is_module(text) else path(value)
+    return text if module_of(text) else path(value)
 
 
-def is_module(value: Value) -> bool:
-    """Whether a script is `-m package.module`."""
-    return isinstance(value, str) and MODULE.fullmatch(value) is not None
+def module_of(value: Value) -> str:
+    """The module of a script `-m package.module`; "" of any other."""
+    found = MODULE.fullmatch(value) if isinstance(value, str) else None
+    return found[1] if found else ""
 
 
 def expandable_text(value: Any) -> Value:

@@ -159,28 +159,19 @@ def check(
 WAYS = [("killed", True), ("frozen", True), ("killed", False)]
 
 
+@pytest.mark.parametrize("most", [5, pytest.param(None, marks=pytest.mark.faults)])
 @pytest.mark.parametrize(("way", "is_sweep"), WAYS)
 def test_a_submit_that_stops_anywhere_starts_nothing_twice(
     tmp_path: pathlib.Path,
     site_home: pathlib.Path,
     way: str,
     is_sweep: bool,
+    most: int | None,
     fault_counts: collections.Counter[str],
 ) -> None:
+    """At some places, chosen by chance, or at each of them."""
     places = Places(tmp_path, site_home, is_sweep=is_sweep)
     assert places.count > 20
-    chosen = random.Random(SEED).sample(range(1, places.count + 1), 5)
+    every = range(1, places.count + 1)
+    chosen = every if most is None else random.Random(SEED).sample(every, most)
     check(places, way, chosen, fault_counts)
-
-
-@pytest.mark.faults
-@pytest.mark.parametrize(("way", "is_sweep"), WAYS)
-def test_a_submit_that_stops_at_each_place_starts_nothing_twice(
-    tmp_path: pathlib.Path,
-    site_home: pathlib.Path,
-    way: str,
-    is_sweep: bool,
-    fault_counts: collections.Counter[str],
-) -> None:
-    places = Places(tmp_path, site_home, is_sweep=is_sweep)
-    check(places, way, range(1, places.count + 1), fault_counts)

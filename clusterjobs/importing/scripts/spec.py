@@ -44,7 +44,7 @@ from clusterjobs.importing.scripts.record import (
 from clusterjobs.importing.yaml_lines import scalar
 from clusterjobs.sections.job.checks import TO_THE_SCRIPT
 from clusterjobs.slurm.options import is_slurm_time
-from clusterjobs.spec.field_types import is_module
+from clusterjobs.spec.field_types import module_of
 from clusterjobs.spec.keys.environment import LIMITS, command_and_names
 from clusterjobs.spec.reserved_names import COMPUTED
 
@@ -516,10 +516,11 @@ class _Import:
     def _program(self, launch: Launch) -> None:
         words = [*program_words(launch)]
         self._patterns(words)
-        if words[:1] == ["-m"] and is_module(module := " ".join(words[:2])):
+        if words[:1] == ["-m"] and module_of(module := " ".join(words[:2])):
             words[:2] = [module]
-        is_script = bool(words) and (words[0].endswith(".py") or is_module(words[0]))
-        is_script = is_script and _is_python(launch)
+        is_script = _is_python(launch) and any(
+            one.endswith(".py") or module_of(one) for one in words[:1]
+        )
         if not launch.launcher and any(self._first_node in word for word in words):
             is_script = False  # bash alone knows that address
         if launch.call.folder != ".":

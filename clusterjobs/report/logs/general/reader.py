@@ -416,12 +416,7 @@ class General:
         span = form.step_in(line)
         if not span:
             return
-        numbers, _ = numbers_of(line)
-        # `loss 60 8.46`: the name in front of the step is that of the number behind it.
-        step = next((n for n, one in enumerate(numbers) if one.start == span[0]), len(numbers))
-        for name in [one.name for one in numbers[step : step + 1]]:
-            behind = [one._replace(name=one.name or name) for one in numbers[step + 1 : step + 2]]
-            numbers[step : step + 2] = behind
+        numbers = _without_step(numbers_of(line)[0], span[0])
         found = find(line, numbers, self._dialect)
         texts = [one.text for one in numbers]
         values = values_of(found.values, texts)
@@ -481,6 +476,19 @@ class General:
         self._above_is_used = True
         if values := values_of(found.values, texts):
             yield Window(step, values, None, rank)
+
+
+def _without_step(numbers: Sequence[Number], start: int) -> list[Number]:
+    """Without the number there. Of `loss 60 8.46`, its name is that of the number behind it."""
+    name: tuple[str, ...] = ()
+    found = []
+    for one in numbers:
+        if one.start == start:
+            name = one.name
+        else:
+            found.append(one._replace(name=one.name or name))
+            name = ()
+    return found
 
 
 def _whole(text: str) -> int:

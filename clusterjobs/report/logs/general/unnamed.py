@@ -59,7 +59,8 @@ def form_with_step(text: bytes) -> Form | None:
         if len(alike) >= FEWEST and _has_loss(alike[0]):
             place = _rising(alike)
             if place is not None:
-                is_epoch = _name(alike[0], place)[-1:] in (["epoch"], ["epochs"], ["ep"])
+                before, _ = _words_around(alike[0], place)
+                is_epoch = before[-1:] in (["epoch"], ["epochs"], ["ep"])
                 return Form(form, place, is_epoch, examples[form])
     return None
 
@@ -85,17 +86,12 @@ def _has_loss(line: str) -> bool:
     return any(one and one.meaning == "loss" and not one.is_other for one in fields)
 
 
-def _name(line: str, place: int) -> list[str]:
-    """The words in front of a number, up to the number before."""
-    numbers = _form_of(line)[1]
+def _words_around(line: str, place: int) -> tuple[list[str], list[str]]:
+    """The words in front of a number, up to the number before, and the one directly behind it."""
+    _, numbers = _form_of(line)
     start = numbers[place - 1].end() if place else 0
-    return _BEFORE.findall(line[start : numbers[place].start()])
-
-
-def _behind(line: str, place: int) -> list[str]:
-    """The word directly behind a number, if there is one."""
-    found = _UNIT.match(line, _form_of(line)[1][place].end())
-    return [found[1]] if found else []
+    unit = _UNIT.match(line, numbers[place].end())
+    return _BEFORE.findall(line[start : numbers[place].start()]), [unit[1]] if unit else []
 
 
 def _rising(lines: Sequence[str]) -> int | None:
@@ -108,7 +104,8 @@ def _rising(lines: Sequence[str]) -> int | None:
     for place in range(len(rows[0])):
         column = [row[place] for row in rows]
         values = [value for value, _ in itertools.groupby(column) if value is not None]
-        if None in column or {*_name(lines[0], place), *_behind(lines[0], place)} & THINGS:
+        before, behind = _words_around(lines[0], place)
+        if None in column or THINGS & {*before, *behind}:
             continue
         steps = [after - one for one, after in itertools.pairwise(values)]
         usual, count = Counter(steps).most_common(1)[0] if steps else (0, 0)
