@@ -47,7 +47,7 @@ def load(
 
 
 def _setting(key: str, value: Any) -> str:
-    """As `--set` takes it. JSON is YAML, and keeps a text that YAML would read as a number."""
+    """The setting as `--set` takes it: JSON is YAML, and keeps a text such as "1e3" a text."""
     try:
         return f"{key}={json.dumps(value, default=os.fspath)}"
     except (TypeError, ValueError) as error:

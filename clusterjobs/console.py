@@ -102,7 +102,7 @@ def _source_lines(problem: Problem) -> list[str]:
 
 
 def printable(text: str, kept: str = "") -> str:
-    """Without characters that change the terminal, except `kept`, and without broken bytes."""
+    """The text without broken bytes and characters that change the terminal, except `kept`."""
     if text.isprintable():
         return text
     return "".join(

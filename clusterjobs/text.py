@@ -151,7 +151,7 @@ def join(sign: str, values: Iterable[Value]) -> Value:
 
 
 def partition(value: Value, sign: str) -> tuple[Value, str, Value]:
-    """As str.partition: what is before the first `sign`, the sign or "", and what follows."""
+    """What is before the first `sign`, the sign or "", and what follows: as str.partition."""
     before, found, after = split_text(value, lambda text: text.partition(sign))
     return before, sign if found else "", after
 
@@ -233,7 +233,7 @@ def is_rooted(path: Value) -> bool:
 
 
 def is_absolute(path: Value) -> bool:
-    """The same for a path whose variables and `~` have not been expanded."""
+    """Whether a path is absolute whose variables and `~` have not been expanded."""
     return is_rooted(path) or path.startswith(("${", "~"))
 
 

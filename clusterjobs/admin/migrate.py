@@ -129,7 +129,7 @@ def _changed(document: Document, old: Path) -> str | None:
 
 
 def _without(document: Document, path: Path) -> str:
-    """Without the line of a key. A comment in it is kept."""
+    """The document without the line of a key. A comment in that line is kept."""
     text, end = document.text, document.span(path)[1]
     start = text.rfind("\n", 0, document.key_span(path)[0]) + 1
     rest, newline, after = text[end:].partition("\n")

@@ -49,7 +49,10 @@ def read_members(text: str, file: str) -> tuple[Member, ...]:
 
 
 def members_of_slurm() -> tuple[Member, ...]:
-    """Those of Slurm's database; none if this machine has no sacctmgr. Raises InputError."""
+    """The members in Slurm's database; none if this machine has no sacctmgr.
+
+    Raises InputError.
+    """
     if shutil.which(_SHOW[0]) is None:
         return ()
     try:

@@ -61,7 +61,7 @@ class FolderContents(NamedTuple):
     rows: tuple[Row, ...] = ()
 
     def data(self) -> dict[str, Any]:
-        """The same as data. Names and structure are stable across versions."""
+        """The folder as data. Names and structure are stable across versions."""
         provides = {row.name.rstrip("/"): list(row.provides) for row in self.rows}
         return {
             "folder": str(self.path),

@@ -61,7 +61,7 @@ class NodeType(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        """In a sentence: `a p4d.24xlarge`, but `a node of type a100`, since an A100 is a GPU."""
+        """The type with an article: `a p4d.24xlarge`; `a node of type a100` (an A100 is a GPU)."""
         return f"a {self.name}" if "." in self.name else f"a node of type {self.name}"
 
     @property
@@ -212,7 +212,7 @@ class ClusterFacts(NamedTuple):
         return found
 
     def find_partition(self, name: str) -> Partition | None:
-        """The same; None if there is no such partition."""
+        """The partition of that name; None if there is none."""
         named = [one for one in self.partitions if one.name == name]
         unnamed = [one._replace(name=name) for one in self.partitions if not one.name]
         return next(iter(named), unnamed[0] if len(unnamed) == 1 else None)

@@ -123,7 +123,7 @@ _OTHER = re.compile(r"^(?:[ \t]*(?:Scheduling|SlurmQueues)|framework|cluster)[ \
 
 
 def find_kind(text: str) -> re.Match[str] | None:
-    """Where `kind: slurm` stands at the top; its key is group 1."""
+    """The match of `kind: slurm` at the top level of a file; group 1 is the key."""
     return _KIND.search(text.removeprefix("\ufeff"))
 
 

@@ -88,7 +88,7 @@ def narrowed_memory(memory: Memory, known: Measurement | None, job: Training) ->
 
 
 def read_measurements(site: SiteFolders) -> tuple[Measurement, ...]:
-    """Those of all site folders, the newest of each folder first. Raises InputError."""
+    """The measurements of all site folders, the newest of each folder first. Raises InputError."""
     found: list[Measurement] = []
     for file in site.files(MEASUREMENTS_FILE):
         lines = enumerate(read_text(file).splitlines(), 1)

@@ -136,7 +136,7 @@ def number(value: float) -> str:
 
 
 def hours(value: Range) -> str:
-    """In days, hours, minutes or seconds, by the middle."""
+    """The range in days, hours, minutes or seconds, whichever suits its middle."""
     for least, size, unit in ((172_800, 86_400, "days"), (7_200, 3_600, "hours"), (120, 60, "min")):
         if value.mid >= least:
             return between(value.times(1 / size), unit)

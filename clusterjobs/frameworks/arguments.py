@@ -93,7 +93,7 @@ class Argument(NamedTuple):
 
     @property
     def path(self) -> tuple[str | int, ...]:
-        """Its place in the spec."""
+        """The argument's place in the spec."""
         return (self.section, self.position)
 
 
@@ -112,7 +112,7 @@ def given_arguments(spec: Experiment) -> list[Argument]:
 
 
 def arguments_by_key(spec: Experiment) -> dict[str, Argument]:
-    """The same by their names as argparse stores them; of two with one name, the last."""
+    """The arguments by their names as argparse stores them; of two with one name, the last."""
     return {one.key: one for one in given_arguments(spec)}
 
 

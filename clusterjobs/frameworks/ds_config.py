@@ -241,7 +241,7 @@ def leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
 
 
 def _merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Both; a key without a value in `more` ("auto", null) keeps that of `base`."""
+    """The two merged. A key without a value in `more` ("auto", null) keeps that of `base`."""
     result = dict(base)
     for key, value in more.items():
         if key in base and (value is None or value == "auto"):
@@ -321,7 +321,7 @@ def own_keys(
 
 
 def keys_of(given: Mapping[str, Any] | str, texts: Mapping[str, str]) -> Mapping[str, Any]:
-    """The same without problems: {} where the file cannot be read."""
+    """The keys of the config; {} where the file cannot be read, without a problem."""
     if not isinstance(given, str):
         return given
     try:

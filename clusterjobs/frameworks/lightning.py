@@ -218,7 +218,7 @@ def check_sizes(spec: Experiment, sizes: Mapping[str, str], diagnostics: Diagnos
 
 
 def check_requeue(spec: Experiment, diagnostics: Diagnostics) -> None:
-    """No signal may reach Lightning: it would requeue the job, or end in the middle of a step."""
+    """Refuse signals to Lightning: it would requeue the job, or end in the middle of a step."""
     if spec.restarts and spec.restarts.signal:
         diagnostics.problem(
             ("restarts", "signal"),
@@ -258,7 +258,7 @@ _PROGRAM = "lightning_callback.py"
 
 
 class Settings(SpecModel):
-    """For a script that calls LightningCLI."""
+    """Settings of a script that calls LightningCLI."""
 
     cli: Annotated[
         Literal["fit", "validate", "test", "predict"] | None,

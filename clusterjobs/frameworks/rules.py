@@ -111,7 +111,7 @@ class Subject(Protocol):
         """The value, if it is a number."""
 
     def path(self, name: str, /) -> Path:
-        """Where it is."""
+        """The place of a value in the spec."""
 
     def as_written(self, name: str, /) -> str:
         """The name as it is written there."""
@@ -212,7 +212,7 @@ class GivenArguments:
             return None
 
     def path(self, name: str) -> Path:
-        """Where the argument is, or where it would be."""
+        """The argument's place in the spec, or the place where it would stand."""
         found = self.arguments.get(name)
         return found.path if found else ("args",)
 

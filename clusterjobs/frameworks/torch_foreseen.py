@@ -178,7 +178,7 @@ _OTHER_NAMES = {"fsdp_transformer_layer_cls_to_wrap": "FSDP_TRANSFORMER_CLS_TO_W
 
 
 def accelerate_variables(fsdp: Fsdp) -> dict[str, str]:
-    """The same as the environment variables that `accelerate launch` would set."""
+    """The settings as the environment variables that `accelerate launch` would set."""
     return {"ACCELERATE_USE_FSDP": "true"} | {
         _OTHER_NAMES.get(key, key.upper()): str(value).lower()
         if isinstance(value, bool)
@@ -249,7 +249,7 @@ def foreseen(
 
 
 def foreseen_by_accelerate(spec: Experiment, kind: str, own: Mapping[str, Any]) -> Foreseen:
-    """By a config of Accelerate; `kind`: its distributed_type."""
+    """What a config of Accelerate says about memory and time; `kind`: its distributed_type."""
     found = foreseen(spec, engine="ddp" if kind == "MULTI_GPU" else "")
     zero, given = section_of(own, "deepspeed_config"), section_of(own, "fsdp_config")
     sharding = {str(name).removeprefix("fsdp_"): value for name, value in given.items()}

@@ -56,7 +56,7 @@ class ProbeJob:
             _give(self._process, program)
 
     def output(self) -> str | None:
-        """All that it has printed, with the messages of srun; None until it has ended."""
+        """All that the job has printed, with the messages of srun; None until it has ended."""
         if self._process is None:
             return self._failure
         try:
@@ -86,7 +86,7 @@ def _give(process: subprocess.Popen[bytes], program: str) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Without the variables of a job that this may run in; account and QOS are the user's wish."""
+    """The environment without the variables of the job around it, but with account and QOS."""
     kept = ("SLURM_ACCOUNT", "SLURM_QOS", "SLURM_CONF", "SLURM_RESERVATION")
     return {
         name: value

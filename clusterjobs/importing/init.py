@@ -201,7 +201,7 @@ def _place(answer: str, queue: str | None) -> tuple[str, str]:
 
 
 def _queues(cluster: str) -> list[str]:
-    """Its queues with GPUs, or all if none has, the default first; none if it is unknown here."""
+    """The queues with GPUs, or all if none has, the default first; none of an unknown cluster."""
     try:
         facts = read_cluster_file(find_config_file(cluster)).facts
     except InputError:

@@ -51,7 +51,7 @@ class Node:
         return bool({"CLOUD", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP"} & set(self.states))
 
     def filled_from(self, other: Node) -> Node:
-        """The same node, with what only another text knows."""
+        """The node with what only another text knows."""
         return dataclasses.replace(
             self,
             **{
@@ -299,7 +299,7 @@ def _mebibytes(text: str) -> int | None:
 
 
 def _total_gpus(totals: dict[str, str]) -> tuple[Gpus, ...]:
-    """Those of one type, or of no type: `gres/gpu=8` is the sum of all `gres/gpu:a100=8`."""
+    """The GPUs by type; `gres/gpu=8` without a type is the sum of all `gres/gpu:a100=8`."""
     typed = [
         Gpus(key.removeprefix("gres/gpu:"), int(value))
         for key, value in totals.items()

@@ -167,7 +167,7 @@ def read_probe(output: str, node: str) -> Probed | None:
 
 
 def _valid_values(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that a description accepts; a GPU has the catalogue's name, if it is known there."""
+    """The values that a description accepts; a GPU gets its name in the catalogue, if any."""
     values: dict[str, Any] = {}
     for key in (*_NETWORK, *_DISK, *_GPUS, "env"):
         if found.get(key) is not None:
@@ -242,7 +242,7 @@ def probe_of(kind: NodeKind, seen: Seen) -> Probed | None:
 
 
 def completed(kind: NodeKind, probed: Probed) -> NodeKind:
-    """With the model and the memory of its GPUs, if the probe has seen them."""
+    """The kind of node with the model and memory of its GPUs, if the probe has seen them."""
     values = probed.values
     if not values.get("gpus"):
         return kind

@@ -185,7 +185,7 @@ def _write_disk(lines: Lines, kind: NodeKind, tmp_folder: str) -> None:
 
 
 def _usual_scratch(kind: NodeKind) -> tuple[str, str]:
-    """Where the images of AWS mount the local disks; elsewhere sites choose."""
+    """The folder where the images of AWS mount the local disks; elsewhere sites choose."""
     if kind.machine and is_hyperpod(kind.machine.name):
         return "/opt/dlami/nvme", "where HyperPod's image mounts the local disks"
     if is_of_parallelcluster((*kind.features, *kind.lost_features)):

@@ -72,7 +72,7 @@ def _comment(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Without characters that would end the comment, or change a terminal."""
+    """The text without characters that would end the comment, or change a terminal."""
     return "".join(char if char.isprintable() else "?" for char in text)
 
 

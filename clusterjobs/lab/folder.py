@@ -135,7 +135,7 @@ class LabFolder:
         )
 
     def facts_if_readable(self) -> LabFacts | None:
-        """The same; None if lab.json is damaged."""
+        """The facts of the lab; None if lab.json is damaged."""
         try:
             return self.facts
         except (OSError, ValueError, KeyError, TypeError):

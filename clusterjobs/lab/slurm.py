@@ -87,7 +87,7 @@ class Slurm:
 
 
 def find_slurm(cache: Path, say: Say = silent) -> Slurm:
-    """This machine's own version: installed, unpacked in `cache` before, or unpacked now.
+    """Find this machine's own Slurm: installed, unpacked in `cache` before, or unpacked now.
 
     Raises InputError with the packages to install if none of the three is possible.
     """
@@ -393,7 +393,10 @@ def by_distance(cluster: str, versions: Iterable[str]) -> list[str]:
 
 
 def _nearest(cache: Path, cluster: str | None, say: Say) -> tuple[Slurm, str]:
-    """After a download that failed, only versions that need none: never a failure instead."""
+    """The version of Slurm that is nearest to a cluster's, and why.
+
+    After a failed download only versions that are here count, so that a lab starts.
+    """
     installed = installed_slurm()
     own = [installed.name.rpartition(".")[0]] if installed else []
     download, why = True, "the nearest to the cluster's"

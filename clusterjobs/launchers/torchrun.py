@@ -106,7 +106,7 @@ def _check_rendezvous(options: "Options", launched: Launched, diagnostics: Diagn
 
 
 def check_node_rank(launcher: str, launched: Launched, diagnostics: Diagnostics) -> None:
-    """With c10d, a node has another number than Slurm's."""
+    """Refuse a node's rank together with c10d, which numbers the nodes unlike Slurm."""
     if launched.has_node_rank:
         diagnostics.problem(
             (launcher,),
@@ -242,7 +242,7 @@ class Conf(SpecModel):
     ] = None
 
     def given(self) -> dict[str, int]:
-        """Those that the spec has."""
+        """The options that the spec has."""
         return self.model_dump(exclude_none=True)
 
 
@@ -303,7 +303,7 @@ class Options(LauncherOptions):
         return self.rdzv.backend or ("c10d" if self.max_restarts else "static")
 
     def template(self, name: str) -> str:
-        """With c10d, torchrun itself numbers the nodes."""
+        """The template's name: with c10d another one, since torchrun itself numbers the nodes."""
         return name if self.backend == "static" else f"{name}_c10d"
 
     def variables(self) -> tuple[tuple[str, str, str], ...]:

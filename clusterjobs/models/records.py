@@ -211,7 +211,7 @@ def attention_share(model: ModelShape) -> float:
 
 
 def hardware_flops(model: ModelShape, layout: Layout) -> float:
-    """The same with what is computed again: what HFU counts (arXiv 2205.05198)."""
+    """FLOP of a step with what is computed again, which HFU counts (arXiv 2205.05198)."""
     batch = layout.global_batch
     token_count = batch * model.sequence
     scores = token_count * model.layers * _attention_flops(model)

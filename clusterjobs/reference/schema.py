@@ -215,7 +215,7 @@ class _Schemas:
 
 
 def _is_made(kind: Any) -> bool:
-    """No file has such a value: none at all, or a record that a validator makes."""
+    """Whether no file can have such a value: None, or a record that a validator makes."""
     return kind is type(None) or (isinstance(kind, type) and issubclass(kind, tuple))
 
 

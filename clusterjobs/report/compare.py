@@ -304,7 +304,7 @@ def predicted_for(spec: pathlib.Path) -> Prediction:
 
 
 def tables_of(runs: Sequence[Run], spec: pathlib.Path | None) -> list[Table]:
-    """Those that say something about these runs. Raises InputError for a wrong spec."""
+    """The tables that say something about these runs. Raises InputError for a wrong spec."""
     tables = [comparison(runs)] if len(runs) > 1 else []
     if (scaled := scaling(runs)) is not None:
         tables.append(scaled)

@@ -107,12 +107,12 @@ def _without_rates(*names: str) -> Callable[[Run], dict[str, Any]]:
 
 
 def without_steps(_: Run) -> dict[str, Any]:
-    """Without all that depends on how many steps there were."""
+    """The changes that leave out all that depends on how many steps there were."""
     return {**_OF_STEPS, **_OF_TIME}
 
 
 def _without_speed(run: Run) -> dict[str, Any]:
-    """Without all that depends on how many steps took how long."""
+    """The changes that leave out all that depends on how many steps took how long."""
     why = "the steps and times of the log contradict its time stamps"
     return {**without_steps(run), "rates": {}, "efficiency": None, "no_steady_state": why}
 

@@ -124,7 +124,7 @@ def _patterns(spec: pathlib.Path) -> Report | None:
 
 
 def _planned(spec: pathlib.Path) -> dict[str, Planned]:
-    """By the digest of a point, "" for a spec without a sweep."""
+    """What was planned, by the digest of a point, or "" for a spec without a sweep."""
     try:
         jobs = load(spec, (), to_write=False).planned_jobs
     except InputError:
@@ -222,7 +222,7 @@ def _attempt(one: Attempt) -> RecordedAttempt:
 
 
 def _with_plan(job: Job, planned: Planned) -> Job:
-    """With ranks, model, layout, GPU and price, as the spec has them today."""
+    """The job with ranks, model, layout, GPU and price, as the spec has them today."""
     found, shape = planned.job, planned.shape
     job = dataclasses.replace(
         job,
@@ -251,7 +251,7 @@ def _with_plan(job: Job, planned: Planned) -> Job:
 
 
 def _price(found: Training, planned: Planned) -> HourlyPrice | None:
-    """None where points share nodes: their shares of the price are unknown."""
+    """The price of a node; None where points share nodes, as the price of a share is unknown."""
     if found.nodes.number < 1:
         return None
     try:

@@ -272,7 +272,7 @@ def _slurm_text(config: Config) -> str:
 
 
 def cluster_data(config: AnyCluster) -> dict[str, Any]:
-    """The same as data. Names and structure are stable across versions."""
+    """The cluster as data. Names and structure are stable across versions."""
     if isinstance(config, Described):
         return described_tables.cluster_data(config)
     cluster = config.cluster

@@ -247,7 +247,7 @@ class NamedCluster(NamedTuple):
         return f"{origin} (hides {', '.join(hidden)})" if hidden else origin
 
     def origin(self) -> dict[str, Any]:
-        """The same as data."""
+        """The origin as data."""
         hidden = [str(file) for file in self.hidden]
         return {"ready": self.is_ready, "hides": hidden, "hides_ready": self.hides_ready}
 

@@ -143,7 +143,7 @@ def _unknown_text(cluster: Described) -> str:
 
 
 def cluster_data(cluster: Described) -> dict[str, Any]:
-    """The same as data. Names and structure are stable across versions."""
+    """The cluster as data. Names and structure are stable across versions."""
     found = cluster.description
     return {
         "kind": "slurm",
@@ -163,7 +163,7 @@ def cluster_data(cluster: Described) -> dict[str, Any]:
 
 
 def _nodes_data(one: Nodes, partition: Partition) -> dict[str, Any]:
-    """With the keys that nodes of a ParallelCluster config have."""
+    """The nodes, with the keys that nodes of a ParallelCluster config have."""
     found = one.node_type
     return {
         "queue": one.partition,

@@ -114,7 +114,7 @@ class Job:
 
     @property
     def points(self) -> tuple[JobPoint, ...]:
-        """Its points in the order of the spec; of a job without a sweep, the job itself."""
+        """The job's points in the order of the spec; without a sweep, the job itself."""
         return self._looked_up(self._followed.states(known_jobs()))
 
     @property

@@ -97,7 +97,10 @@ def load(
     site: SiteFolders | None = None,
     user: User | None = None,
 ) -> Run:
-    """The same with all points of a sweep. Raises InputError with the problems of all of them."""
+    """Load and plan a spec with all points of its sweep.
+
+    Raises InputError with the problems of all points.
+    """
     files = SpecFiles(spec, site)
     broken: Sequence[Problem] = ()
     try:

@@ -70,7 +70,7 @@ def _flat(content: Mapping[str, Any]) -> Result:
 
 
 def _leaves(content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Without recursion: a file may be nested as deeply as Python reads it."""
+    """The values of a file by their names, found without recursion: it may be nested deeply."""
     waiting = [("", content)]
     while waiting:
         prefix, found = waiting.pop()
@@ -210,7 +210,10 @@ def _completed(folders: Sequence[pathlib.Path]) -> pathlib.Path | None:
 
 
 def ranked(rows: Sequence[Row], key: str, largest_first: bool) -> list[Row]:
-    """By a result or a value of the sweep; rows without such a number last. Raises InputError."""
+    """The rows sorted by a result or a swept value; those without such a number last.
+
+    Raises InputError if no row has it.
+    """
     numbers = [(number_of(row, key), row) for row in rows]
     if all(number is None for number, _ in numbers):
         titles, _ = columns(rows)

@@ -131,17 +131,17 @@ class Run:
 
     @property
     def plan(self) -> Plan:
-        """That of the first point."""
+        """The plan of the first point."""
         return self.points[0].plan
 
     @property
     def loaded(self) -> LoadedSpec:
-        """That of the first point."""
+        """The spec of the first point, with its texts and origins."""
         return self.specs[0]
 
     @property
     def spec(self) -> Experiment:
-        """That of the first point: for what no point may change."""
+        """The spec of the first point: for keys that no point may change."""
         return self.specs[0].spec
 
     @property
@@ -193,7 +193,7 @@ class Run:
 
     @functools.cached_property
     def plan_warnings(self) -> tuple[Problem, ...]:
-        """Those of the plans and of this machine, each once, and those about limits of arrays."""
+        """The warnings of the plans, of this machine and about limits of arrays, each once."""
         here = warnings_here(self.points, self.inputs.origin)
         found = [
             Found(one.point.name, (*one.plan.warnings, *problems))
@@ -299,7 +299,7 @@ class Run:
         return dict(self._outputs)
 
     def files_that_run(self) -> dict[str, str]:
-        """The same without the manifest. Raises InputError for missing site values."""
+        """The written files without the manifest. Raises InputError for missing site values."""
         return self._joined(with_manifest=False)
 
     @functools.cached_property

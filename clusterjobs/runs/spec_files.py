@@ -73,7 +73,7 @@ class SpecFiles:
         return load_spec(self.text, shown_name(self.spec), option_models(), settings, below)
 
     def load_points(self, settings: Sequence[str] = ()) -> tuple[LoadedSpec, ...]:
-        """The same for each point of a sweep. Raises InputError with the problems of all points."""
+        """Load each point of a sweep. Raises InputError with the problems of all points."""
         below = self._below()
         return load_points(self.text, shown_name(self.spec), option_models(), settings, below)
 

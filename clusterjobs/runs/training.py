@@ -124,7 +124,7 @@ _GATED_MULTIPLE = 64  # Megatron's default width of a gated feed-forward part: 8
 def model_and_layout(
     plan: Plan, loaded: LoadedSpec, texts: Mapping[str, str]
 ) -> tuple[ModelShape, Layout] | str:
-    """Both, or what is unknown. `texts` as in `sections.resolve.resolve`."""
+    """The model and the layout, or what is unknown of them. `texts`: as in `resolve`."""
     framework = FRAMEWORKS[loaded.spec.framework]
     spec, found = foreseen_of(loaded, texts)
     if "engine" not in found.layout:

@@ -42,7 +42,7 @@ def warnings_here(points: Sequence[PointPlan], origin: str) -> Iterator[tuple[Pr
 
 
 def missing_inputs(workdir: Value | None, inputs: Sequence[Input]) -> tuple[Problem, ...]:
-    """In the shell of a lab, its jobs see the same files."""
+    """Warn of inputs that are missing here, if jobs see the same files: in the shell of a lab."""
     return tuple(_missing(workdir or ".", inputs))
 
 
@@ -134,7 +134,7 @@ _ORIGIN = ".clusterjobs-origin"
 
 
 def _other_checkpoints(plan: Plan, point: Point, origin: str) -> Iterator[Problem]:
-    """Only if the folder of the checkpoints can be read here. `origin`: of the spec."""
+    """Warn of another training's checkpoints, if the folder can be read. `origin`: of the spec."""
     written = plan.checkpoints
     if written.path is None or written.resumes_any:
         return
@@ -192,7 +192,7 @@ def _written_folders(plan: Plan) -> tuple[_Written, ...]:
 
 
 def _written(key: str, path: Value, above: int = 0) -> _Written:
-    """That folder, or one so many levels above it."""
+    """The key with the folder as it is written, or one so many levels above it."""
     names = split_text(path, lambda text: text.split("/"))
     fixed = itertools.takewhile(lambda name: isinstance(name, str), names[: len(names) - above])
     return _Written(key, "/".join(map(show, fixed)), not above and _fixed(path) is not None)

@@ -114,7 +114,7 @@ class TemplateEnvironment(jinja2.Environment):
         return {name: self._texts[name] for name in names}
 
     def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
-        """Without Jinja's own: no template uses them, and each include would copy them."""
+        """The globals without Jinja's: no template uses those, and each include would copy them."""
         return d or {}
 
     def getattr(self, obj: Any, attribute: str) -> Any:

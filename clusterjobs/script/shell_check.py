@@ -29,7 +29,7 @@ def code_problems(loaded: LoadedSpec) -> tuple[Problem, ...]:
 
 
 def _problem(loaded: LoadedSpec, path: Path, said: Complaint) -> Problem:
-    """At the lines of the file that bash cannot read alone, if several files have lines."""
+    """The problem; if several files have lines, at the first that bash cannot read alone."""
     files: dict[str, list[int]] = {}
     written = look_at(loaded.merged.data, path)
     for index in range(len(written)) if isinstance(written, list) else ():

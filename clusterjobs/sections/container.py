@@ -324,7 +324,7 @@ def _names(environment: Environment, venv: Value | None) -> Iterator[str]:
 
 
 def _folder_of_ranks(container: WrittenContainer) -> Value:
-    """By default the script's own folder: it changes to `workdir` first."""
+    """The folder in which the ranks start: by default the script's own, which is `workdir`."""
     return expanding(container.workdir) if container.workdir else variable("PWD")
 
 

@@ -99,7 +99,7 @@ class PointPlan:
 
     @property
     def index(self) -> int:
-        """From 0, in the order of the spec."""
+        """The point's index, from 0, in the order of the spec."""
         return self.point.index
 
     @property

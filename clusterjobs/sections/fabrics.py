@@ -85,7 +85,7 @@ def fabric_of(name: str) -> Fabric:
 def fabric_variables(
     name: str, nodes: int, has_gpus: bool, interfaces: int | None
 ) -> Iterator[Variable]:
-    """Its variables. `interfaces`: of a node, if their number is known."""
+    """The fabric's variables. `interfaces`: of a node, if their number is known."""
     if name == "efa":
         yield from _efa()
     elif not has_gpus or nodes == 1:

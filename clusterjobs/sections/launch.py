@@ -272,7 +272,7 @@ def render(rendering: Rendering) -> dict[str, Any]:
 
 
 def launch_text(plan: Plan) -> dict[str, Any]:
-    """The same, also of a step that is launched like the training."""
+    """The launch of the training, or of a step that is launched like it."""
     launch, restarts = plan.launch, plan.restarts
     return {
         "title": heading(f"launch: {launch.reason}"),

@@ -185,7 +185,7 @@ def config_files(loaded: LoadedSpec) -> tuple[str, ...]:
 
 
 def texts_of_the_framework(loaded: LoadedSpec, texts: Mapping[str, str]) -> Mapping[str, str]:
-    """Without the file of `model: {config: ...}`, which no framework reads."""
+    """The texts without the file of `model: {config: ...}`, which no framework reads."""
     return {name: texts[name] for name in _of_the_framework(loaded) if name in texts}
 
 

@@ -227,7 +227,7 @@ class ArgumentCheck(NamedTuple):
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """Those that ask, without what they import."""
+        """The programs that ask a framework, without what they import."""
         return ("argument_check.py", *(f"{one}.py" for one in self.checks))
 
 
@@ -475,7 +475,7 @@ class Role(NamedTuple):
         return f"{self.name}.log"
 
     def data(self) -> dict[str, str | int | None]:
-        """As `plan --json` and plan.json have it. `first_node`: from 0."""
+        """The role as `plan --json` and plan.json have it. `first_node`: from 0."""
         return {
             "name": self.name,
             "first_node": self.first,

@@ -59,7 +59,7 @@ _COUNTED = {"efa": "efa", "infiniband": "infiniband", "slingshot": "cxi"}
 
 
 def _fabric(placement: Placement, source: str) -> Iterator[Possible]:
-    """Its interfaces, and what NCCL needs to use them."""
+    """The checks of the fabric's interfaces, and of what NCCL needs to use them."""
     name, node_type = placement.fabric, placement.node_type
     fabric, word = fabric_of(name), _COUNTED.get(name)
     key = "efa" if name == "efa" else "fabric"

@@ -266,7 +266,7 @@ def _environment(spec: Experiment, per_rank: bool) -> tuple[Value, ...]:
 
 
 def _timeout(written: WrittenStep, spec: Experiment) -> tuple[str, ...]:
-    """In front of the program itself, since srun does not pass a SIGTERM on to its tasks."""
+    """The `timeout` in front of the program itself: srun passes no SIGTERM on to its tasks."""
     if not written.timeout_seconds or written.when == "always":
         return ()
     kill_after = _SECONDS_TO_END
@@ -281,7 +281,7 @@ def _timeout(written: WrittenStep, spec: Experiment) -> tuple[str, ...]:
 def _options(
     launcher: Launcher, launch: Launch, placement: Placement, inside: Container | None
 ) -> tuple[Directive, ...]:
-    """Those of the training's srun; with another launcher, for one task per rank."""
+    """The options of the training's srun; with another launcher, those for one task per rank."""
     mine = {one.name: one for one in launch.srun_options}
     if launcher is not launch.launcher:
         mine |= {one.name: one for one in _task_per_rank(placement)}

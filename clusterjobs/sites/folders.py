@@ -71,7 +71,10 @@ class SiteFolders:
 
     @functools.cached_property
     def value_files(self) -> tuple[pathlib.Path, ...]:
-        """Where a site.yaml may be; without site folders, in the user's own. Raises InputError."""
+        """The files that may be a site.yaml; without site folders, the user's own.
+
+        Raises InputError.
+        """
         own = user_folder()
         folders = self.folders or ((own,) if own else ())
         return tuple(trusted(folder / SITE_FILE) for folder in folders)

@@ -48,7 +48,7 @@ class Usage(NamedTuple):
 
     @property
     def gpus(self) -> int | None:
-        """Those of all nodes."""
+        """The GPUs of all nodes."""
         return None if self.gpus_per_node is None else self.nodes * self.gpus_per_node
 
     @property

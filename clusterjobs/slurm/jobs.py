@@ -161,7 +161,7 @@ class Job:
 
     @property
     def end(self) -> JobEnd | None:
-        """None while the job has not reached a final state."""
+        """How the job ended; None while it has not reached a final state."""
         if self.state not in ENDED:
             return None
         status, signal = self.exit_status

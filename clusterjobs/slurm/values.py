@@ -392,7 +392,7 @@ def _falling_speeds(value: str) -> tuple[str, str] | None:
 
 
 def _speed(word: str) -> int:
-    """Its place in Slurm's order: numbers, low, medium, high, highm1."""
+    """The speed's place in Slurm's order: numbers, low, medium, high, highm1."""
     names = ("highm1", "hi", "med", "lo")
     after = next((at for at, name in enumerate(names) if word.startswith(name)), None)
     return int(word) if after is None else 2**32 - after

@@ -51,7 +51,7 @@ Reader = Callable[[str, str, Location], BaseFile]
 
 
 def no_reader(name: str, _file: str, where: Location) -> BaseFile:
-    """For a spec that has no file: it can extend nothing."""
+    """The reader of base files for a spec without a file, which can extend nothing."""
     raise one_problem(f"cannot read {name}: the spec has no folder", where, KEY)
 
 
@@ -123,7 +123,7 @@ class Defaults(NamedTuple):
     document: Document
 
     def layers(self, cluster: str | None = None, queue: str | None = None) -> list[Layer]:
-        """Those that apply, the lowest precedence first; a name of None leaves its layer out."""
+        """The layers that apply, the lowest precedence first; None leaves a layer out."""
         paths: list[Path] = [("all",)]
         if cluster is not None:
             paths.append(("clusters", cluster))
@@ -312,7 +312,7 @@ ReadQueues = Callable[[str, str | None, int | None], Queues]
 
 
 def no_queues(_cluster: str, queue: str | None, _gpus: int | None) -> Queues:
-    """For a spec whose cluster is not read."""
+    """The finder of queues for a spec whose cluster is not read."""
     return Queues(queue)
 
 
@@ -346,7 +346,7 @@ class Selection:
         self.settings, self._option_models = settings, option_models
 
     def with_settings(self, settings: Sequence[Setting]) -> Selection:
-        """The same with more settings."""
+        """The defaults with more settings."""
         every = [*self.settings, *settings]
         return Selection(self._defaults, self._specs, every, self._read_queues, self._option_models)
 

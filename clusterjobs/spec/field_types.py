@@ -60,7 +60,7 @@ _FIXED = "expected text that is known before the job runs: write it out"
 
 
 def literal_text(value: Any, refusal: str = _FIXED) -> str:
-    """The same for text that may have no references. `refusal`: the message if it has."""
+    """Text that may have no references. `refusal`: the message if it has some."""
     text = scalar_text(value)
     if isinstance(text, Text):
         raise ValueError(refusal)
@@ -112,7 +112,7 @@ def _expandable(text: Value) -> Value:
 
 
 def literal_path(value: Any, refusal: str = _FIXED) -> str:
-    """The same without references. `refusal`: the message if it has some."""
+    """A path that may have no references. `refusal`: the message if it has some."""
     return literal_text(path(value), refusal)
 
 

@@ -147,7 +147,7 @@ _MISSPELT = 0.8  # a less similar option may be one of a plugin
 
 
 class UnknownKeyError(ValueError):
-    """No spec has such a key. `hint` says what may be meant."""
+    """An error: no spec has such a key. `hint` says what may be meant."""
 
     def __init__(self, what: str, hint: str) -> None:
         super().__init__(what)

@@ -33,7 +33,7 @@ WORDS = ("prepend", "append", "replace")
 
 
 def lists_to_add_to(option_models: OptionModels, framework: object = None) -> Lists:
-    """Those of every spec, and of the framework; of all frameworks, if it is not known."""
+    """The lists of every spec and of the framework; of all frameworks, if it is not known."""
     found = option_models.frameworks
     known = isinstance(framework, str) and framework in found
     models = [option_models.of_framework(framework)] if known else found.values()
@@ -111,13 +111,13 @@ class Origin:
         return self.parts.get(step) or Origin(self.layer, (*self.path, step))
 
     def without_part(self, step: str | int) -> Origin:
-        """The same without what is known of the value at `step`."""
+        """The origin without what is known of the value at `step`."""
         found = Origin(self.layer, self.path)
         found.parts = {key: part for key, part in self.parts.items() if key != step}
         return found
 
     def with_part(self, step: str | int, part: Origin) -> Origin:
-        """The same with another origin of the value at `step`."""
+        """The origin with another one of the value at `step`."""
         found = Origin(self.layer, self.path)
         found.parts = {**self.parts, step: part}
         return found

@@ -1,4 +1,4 @@
-"""From a spec's text and the texts below it to an Experiment.
+"""Turns a spec's text, and the texts below it, into an Experiment.
 
 The steps: the layers (defaults, bases, the spec, `--set`) are merged, then references expanded,
 then the models validate. Positions are kept, so that later problems can be shown where they are.

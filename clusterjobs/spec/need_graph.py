@@ -75,7 +75,7 @@ def need_problems(graph: NeedGraph) -> Iterator[Problem]:
 
 
 def _repeated(one: NeedingSpec) -> Iterator[Problem]:
-    """The same job twice, or two specs with the same name in references."""
+    """Problems: a job that is needed twice, or two specs with the same name in references."""
     targets: dict[str, int] = {}
     names: dict[str, int] = {}
     for index, found in enumerate(one.needs):

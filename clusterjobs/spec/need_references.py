@@ -87,7 +87,7 @@ NeedReader = Callable[[str, Location], NeededValues]
 
 
 def no_needs(spec: str, _where: Location) -> NeededValues:
-    """For a spec without a file, which cannot have needs."""
+    """The reader of needs for a spec without a file, which cannot have any."""
     raise BadReferenceError(f"cannot read {spec}: the spec has no folder")
 
 

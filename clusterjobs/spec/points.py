@@ -112,7 +112,7 @@ def _swept(sweep: Sweep) -> Iterator[tuple[str, str]]:
 
 
 def _check_keys(sweep: Sweep, diagnostics: Diagnostics) -> None:
-    """No key twice, and none inside another; those of `exclude` are swept."""
+    """Refuse keys that stand twice or inside another, and keys of `exclude` that are not swept."""
     places: dict[str, Path] = {}
     for section, key in _swept(sweep):
         path = (KEY, section, key)
@@ -380,6 +380,6 @@ def draw(wanted: Mapping[str, Any], seed: int, key: str, index: int) -> tuple[An
 
 
 def _printed(value: float) -> str:
-    """With few digits, and without an exponent where programs may expect an integer."""
+    """The number with few digits, and without an exponent where programs may expect an integer."""
     text = f"{value:.{_SIGNIFICANT}g}"
     return str(math.trunc(float(text))) if "e+" in text else text

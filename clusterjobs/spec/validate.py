@@ -157,7 +157,7 @@ def _build(given: _Given, problems: list[Problem]) -> Any:
 
 
 def _without_repeats(found: list[Problem]) -> list[Problem]:
-    """Without the problems that a misspelt key causes: that the right one is missing."""
+    """The problems without those that a misspelt key causes: that the right one is missing."""
     hints = [problem.hint for problem in found if problem.what.startswith("unknown key ")]
     names = [problem.path.rpartition(".")[2] for problem in found]
     return [
@@ -213,7 +213,7 @@ def _other_name(path: Path, meant: Path, value: Any, given: _Given) -> Problem:
 
 
 def _unknown_key(path: Path, value: Any, given: _Given) -> Problem:
-    """With the key that was meant: a similar one, or the section that has it."""
+    """The problem of an unknown key, with what was meant: a similar key, or one of a section."""
     source, at_top = given.source, len(path) == 1
     further = [*given.more_keys, "extends"] if given.more_keys is not None and at_top else []
     known = sorted([*known_keys(_model_at(given.model, path[:-1]) or given.model), *further])

@@ -294,7 +294,7 @@ def with_overrides(account: Account, overrides: Overrides) -> Account:
 
 
 def _join_main_vpc(account: Account) -> None:
-    """If all subnets are in one VPC with a name, it is the main one, where all else is assumed."""
+    """Make the one VPC with a name that has all subnets the main one, where all else is assumed."""
     names = {subnet.vpc for subnet in account.subnets.values()}
     if len(names) != 1 or names == {MAIN_VPC}:
         return

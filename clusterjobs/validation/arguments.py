@@ -152,7 +152,7 @@ _JOB = re.compile(r"^srun: job (\d+) queued")
 
 
 def problems_in_job(job: PlannedJob, say: Callable[[str], None]) -> list[Problem]:
-    """The same, asked on a node by a job of one task. `say` prints how far it is.
+    """The problems of the arguments, found by a job of one task. `say` prints how far it is.
 
     If this is interrupted, the job is cancelled.
     """

@@ -141,7 +141,7 @@ def _succeeds(check: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Without the `visited` marks of ParallelCluster's comparison; its "-" becomes None."""
+    """The value without the `visited` marks of ParallelCluster's comparison; "-" is None."""
     if isinstance(value, dict):
         return {key: item for key, item in copy.copy(value).items() if key != "visited"}
     return None if value == "-" else value

@@ -29,7 +29,10 @@ from clusterjobs.validation.finding import Data, Entry
 
 
 def default_reservations(data: Data, account: Account) -> dict[str, Reservation]:
-    """With type and zone of the first compute resource that uses it, large enough for all users."""
+    """Reservations that are large enough for all compute resources that use them.
+
+    Type and zone are those of the first.
+    """
     found: dict[str, Reservation] = {}
     for queue in walk.queues(data):
         block = text(at(queue[1], "CapacityType")) == "CAPACITY_BLOCK"
@@ -160,7 +163,7 @@ def _security_groups(data: Data) -> list[str]:
 
 
 def architecture(instance_type: str) -> str:
-    """From the catalogue, or else from the name: a `g` after the number means Graviton."""
+    """The architecture, from the catalogue or the name: `g` after the number is Graviton."""
     known = find_instance_type(instance_type)
     if known:
         return known.architecture
@@ -198,7 +201,7 @@ def storage_ids(storage: Data) -> list[tuple[str, str]]:
 
 
 def _file_systems(data: Data, account: Account) -> dict[str, FileSystem]:
-    """In the zone of the first queue's first subnet, where ParallelCluster creates them."""
+    """The file systems, in the zone of the first subnet, where ParallelCluster creates them."""
     _, queue = next(walk.queues(data), ((), {}))
     zone = zone_of_queue(queue, account)
     return {
@@ -216,7 +219,7 @@ _DEFAULT_EBS_SIZE = 40  # GiB; pcluster/constants.py of ParallelCluster 3.16.1
 
 
 def _size_of_snapshot(storage: Data) -> int:
-    """As large as the volume that is made of it."""
+    """The size of a snapshot: that of the volume that is made of it."""
     return number(at(storage, "EbsSettings", "Size")) or _DEFAULT_EBS_SIZE
 
 

@@ -84,7 +84,7 @@ def merge(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _without_consequences(found: list[Finding]) -> list[Finding]:
-    """Without what else is said of a value that was not filled in."""
+    """The findings without what else is said of a value that was not filled in."""
     causes = [finding for finding in found if finding.unfilled]
     return [
         finding

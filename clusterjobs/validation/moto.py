@@ -204,7 +204,7 @@ def _make_as(kind: str, name: str, create: Any, **arguments: Any) -> None:
 
 
 def _make_efs(efs: Any, ec2: Any, account: Account, name: str) -> None:
-    """With a mount target in every zone that the cluster uses, like a standard EFS."""
+    """Make an EFS with a mount target in each zone of the cluster, as a standard one has."""
     from moto.efs.models import efs_backends
 
     made = efs.create_file_system(CreationToken=name)["FileSystemId"]

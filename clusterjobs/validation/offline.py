@@ -73,7 +73,7 @@ class Fsx(_FakeClient):
         }
 
     def get_file_systems_info(self, names: list[str]) -> list[Any]:
-        """As ParallelCluster's own FsxStorageInfo."""
+        """The file systems, as ParallelCluster's own FsxStorageInfo."""
         from pcluster.aws.aws_resources import FsxStorageInfo
 
         return [FsxStorageInfo(self._describe(name, "FileSystem")) for name in names]
@@ -210,7 +210,7 @@ class HostedZones(_FakeClient):
         return _AnyNetwork()
 
     def is_hosted_zone_private(self, hosted_zone_id: str) -> bool:
-        """Always."""
+        """True, since no zone can be asked for offline."""
         self.require(hosted_zone_id, "get_hosted_zone")
         return True
 

@@ -53,7 +53,7 @@ def validate_release(release: str, with_aws: bool, data: Data, account: Account)
 
 
 def answer(with_aws: bool) -> None:
-    """In the process of the release: read data and account, write the findings."""
+    """Read data and account and write the findings, in the process of the release."""
     from clusterjobs.validation.schema import validate_offline, validate_with_aws
 
     data, account = pickle.loads(sys.stdin.buffer.read())  # written by `validate_release`

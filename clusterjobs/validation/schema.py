@@ -72,7 +72,7 @@ def load(data: Data) -> tuple[Any, list[Finding]]:
 
 
 def internal_failure(error: Exception, data: Data) -> Finding:
-    """For an exception inside ParallelCluster, which an empty value usually causes."""
+    """The finding for an exception inside ParallelCluster, which an empty value usually causes."""
     empty = next(_empty_values(data, ()), ())
     text = f"{CRASH}: {error}"
     hint = "write a value, or remove the key" if empty else ""
@@ -89,7 +89,7 @@ def _empty_values(value: Any, path: Path) -> Iterator[Path]:
 
 
 def finding_at_value(error: Exception, data: Data) -> Finding:
-    """For an error without a path: located at the longest value that its text contains.
+    """The finding for an error without a path, at the longest value that its text contains.
 
     ParallelCluster calls AWS while it reads a config, and stops at the first error from AWS.
     """
@@ -392,7 +392,7 @@ def _not_asked(why: str) -> Finding:
 
 
 def validate_with_aws(data: Data, account: Account) -> list[Finding]:
-    """The same with the caller's real account, which is only read."""
+    """Run the validators with the caller's real account, which is only read."""
     with quiet(), environment({"AWS_DEFAULT_REGION": account.region}):
         from pcluster.aws.aws_api import AWSApi
 

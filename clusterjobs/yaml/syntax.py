@@ -260,7 +260,7 @@ TAG_NAMES = frozenset(("str", "int", "float", "bool", "null", "map", "seq", "mer
 
 
 def core_kind(text: str) -> str:
-    """By YAML 1.2."""
+    """What kind of value a plain scalar is in YAML 1.2."""
     if word := _CORE_WORDS.get(text):
         return word
     if text[0] in _NUMBER_STARTS:
@@ -275,7 +275,7 @@ _legacy_resolver = yaml.resolver.Resolver()
 
 
 def legacy_kind(text: str) -> str:
-    """By YAML 1.1, as PyYAML does it."""
+    """What kind of value a plain scalar is in YAML 1.1, as PyYAML reads it."""
     tag: object = _legacy_resolver.resolve(ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
     kind = str(tag).removeprefix(STANDARD_TAG)
     return kind if kind in TAG_NAMES else "str"

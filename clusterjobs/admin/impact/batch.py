@@ -80,7 +80,7 @@ class OtherVersion:
         self.version = str(self._answer().get("clusterjobs", ""))
 
     def render(self, spec: str, site: SiteFolders, owned_as: str = "") -> Rendered:
-        """The same as `render_for_comparison`, by the other version."""
+        """Do what `render_for_comparison` does, with the other version."""
         folders = list(map(str, site.folders))
         question = {"spec": spec, "site": folders, "owned_as": owned_as}
         try:
@@ -125,7 +125,7 @@ class OtherVersion:
 
 
 def _environment() -> dict[str, str]:
-    """Without the variables of this Python, which the other version may not be able to use."""
+    """The environment without this Python's variables, which may not suit the other one."""
     return {
         name: value
         for name, value in os.environ.items()

@@ -333,7 +333,10 @@ class Groups:
         return sorted(found, key=lambda group: (-group.count, group.specs[0]))
 
     def cases(self) -> Iterator[Case]:
-        """For CI: each spec that is not unchanged. What changes is a note, not an error."""
+        """The cases of a report for CI: each spec that is not unchanged.
+
+        A changed script is a note, not an error.
+        """
         for group in self._groups.values():
             is_note = group.state not in FAILURES
             kind = group.rule.partition(",")[0] or group.state

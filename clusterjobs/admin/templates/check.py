@@ -120,7 +120,7 @@ class Rendered(NamedTuple):
         return Scripts(self.text, self.packaged, self.secrets, self.templates).problems()
 
     def position(self, line: str, template: str) -> Location | None:
-        """In the site's files: of a line of the script, or of what replaced a template."""
+        """Where a line of the script, or a replaced template, comes from in the site's files."""
         found = line_origin(line, self.templates.files) if line else None
         return found or replaced_by(template or "job.sh.j2", self.templates)
 

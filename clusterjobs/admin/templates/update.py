@@ -185,7 +185,7 @@ def diff(block: str | None, site: pathlib.Path | None) -> None:
 
 
 def difference(override: Override) -> Iterator[str]:
-    """From the packaged text to the override's, as a unified diff."""
+    """The unified diff from the packaged text to the override's."""
     packaged = packaged_text(override.name)
     return difflib.unified_diff(
         packaged.splitlines(),

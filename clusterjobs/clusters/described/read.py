@@ -106,7 +106,7 @@ def _of_another_file(document: Document) -> list[Problem]:
 
 
 def _with_better_hint(problem: Problem) -> Problem:
-    """The same problem, with a hint that knows this format."""
+    """The problem with a hint for this format."""
     last, what = problem.path.rpartition(".")[2], problem.what
     hint = problem.hint
     if what == "the value is missing":

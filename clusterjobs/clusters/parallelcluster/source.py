@@ -137,7 +137,7 @@ _WITHOUT_S3 = ("AmazonSSMManagedInstanceCore",)  # AWS's, without access to buck
 
 
 def _s3_access(iam: Any) -> tuple[S3Access, ...] | None:
-    """None if a role or a policy may allow more, or if a bucket is a placeholder.
+    """The buckets that the nodes may use; None if they may use more, or if one is a placeholder.
 
     An entry allows the whole bucket, or with a KeyName only the objects of that name
     (S3Access.resource_regex of ParallelCluster 3.16).
@@ -186,7 +186,7 @@ def _count(data: dict[str, Any], key: str, default: int) -> int | None:
 
 
 def _mount(data: dict[str, Any], path: Path) -> Mount | None:
-    """None if the folder is unknown. ParallelCluster mounts a relative folder below /."""
+    """The mounted folder; None if unknown. ParallelCluster mounts a relative one below /."""
     directory = text(at(data, "MountDir"))
     if directory is None:
         return None

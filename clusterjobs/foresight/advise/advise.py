@@ -145,7 +145,7 @@ def option_of(
 
 
 def in_order(options: Sequence[Option], by_cost: bool) -> list[Option]:
-    """By what the table shows, with a mark for those that tie with the first."""
+    """The options sorted by what the table shows, with a mark for those that tie with the first."""
 
     def value(one: Option) -> float:
         return one.cost.usd.high if by_cost and one.cost else one.seconds.high
@@ -345,7 +345,7 @@ def advice_of(file: pathlib.Path, settings: Sequence[str], request: Request) -> 
 
 
 def _node_options(planned: Planned, job: Training, request: Request) -> dict[str, NodeOption]:
-    """Where the job is tried. Raises InputError for clusters that are unknown."""
+    """The kinds of nodes on which the job is tried. Raises InputError for unknown clusters."""
     if not request.clusters:
         return {job.nodes.node_type: own_nodes(job, planned.sites, planned.facts)}
     clusters = {name: planned.files.cluster(name) for name in request.clusters}

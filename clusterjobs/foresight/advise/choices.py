@@ -23,7 +23,7 @@ class Setting(NamedTuple):
     value: Any
 
     def written(self) -> str:
-        """As `--set` takes it: `batch.micro=4`."""
+        """The choice as `--set` takes it: `batch.micro=4`."""
         value = self.value
         text = str(value).lower() if isinstance(value, bool) else str(value)
         return f"{dotted(self.path)}={text}"

@@ -67,7 +67,7 @@ def _options_table(advice: Advice) -> str:
 
 
 def _cost(one: Option, by_cost: bool) -> str:
-    """By cost, the high end decides: it is that of what nobody measured."""
+    """The cost; sorted by cost, with the high end, which covers what nobody has measured."""
     if one.cost is None:
         return "?"
     usd = one.cost.usd

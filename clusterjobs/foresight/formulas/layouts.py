@@ -208,7 +208,7 @@ def ranked(candidates: Sequence[Candidate], by_cost: bool = False) -> list[Candi
 
 
 def pareto_front(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Those that no other beats in both time and cost, the fastest first."""
+    """The candidates that no other beats in both time and cost, the fastest first."""
     front: list[Candidate] = []
     priced = [one for one in candidates if one.usd is not None]
     for one in sorted(priced, key=lambda one: (one.seconds, one.usd or 0.0)):

@@ -214,7 +214,7 @@ LONG_ATTENTION = 0.2  # of the FLOPs: beyond it, the two counts of attention dif
 def estimate_speed(
     model: ModelShape, layout: Layout, gpu: Gpu, network: Network, with_nearest: bool = True
 ) -> Speed | None:
-    """None where a number would mislead: states on the host, or a network of unknown speed."""
+    """The speed; None if the states are on the host, or if the network's speed is unknown."""
     if layout.offload != "none" or (layout.nodes > 1 and not network.gbps):
         return None
     parts = step_time(model, layout, gpu, network, fitted_constants())

@@ -232,7 +232,7 @@ def rank_weights(model: ModelShape, layout: Layout) -> float:
 
 
 def trained_weights(model: ModelShape, layout: Layout) -> float:
-    """Those of a rank that have gradients: of an adapter, only its own."""
+    """The weights of a rank that have gradients: with an adapter, only the adapter's."""
     if layout.adapter_rank:
         return adapter_parameters(model, layout, 0)
     return rank_weights(model, layout)

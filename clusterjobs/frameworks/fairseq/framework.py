@@ -208,7 +208,7 @@ def _origins(settings: list[Setting], diagnostics: Diagnostics) -> dict[str, str
 
 
 def _environment(spec: Experiment) -> tuple[Variable, ...]:
-    """Unless the spec sets the opposite variable: with both, torch loads nothing."""
+    """The variable for torch.load, unless the spec sets it: with both, torch loads nothing."""
     if "TORCH_FORCE_WEIGHTS_ONLY_LOAD" in spec.env:
         return ()
     return (

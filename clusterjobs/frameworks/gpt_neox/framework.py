@@ -173,7 +173,10 @@ class GptNeoX(Framework):
     def has_length(
         self, spec: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> bool:
-        """Also if a file could not be read: deepy.py refuses a key that is in two files."""
+        """Whether a length is given, or may be in a file that cannot be read here.
+
+        deepy.py refuses a key that stands in two files.
+        """
         assert isinstance(options, Options)
         keys = {*composed(texts)[0], *values_of_the_spec(spec, options)}
         return not keys.isdisjoint(self.length_arguments) or not texts.keys() >= set(

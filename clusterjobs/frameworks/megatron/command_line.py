@@ -131,7 +131,7 @@ DERIVED_FROM: dict[str, Path] = {
 
 
 def size_hints(spec: Experiment, derived: Mapping[str, Path]) -> dict[str, str]:
-    """For sizes in `args` that `parallel` does not have: where to write them."""
+    """Hints for sizes in `args` that `parallel` does not have: where to write them."""
     hints = {}
     for one in given_arguments(spec):
         section, *key = map(str, derived.get(one.key, ("",)))

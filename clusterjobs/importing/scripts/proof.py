@@ -206,7 +206,7 @@ def _value(value: Value, values: Mapping[str, str]) -> str:
 
 
 def _is_same(found: str, wanted: str) -> bool:
-    """Also a path from which bash has removed slashes that change nothing."""
+    """Whether two words are the same, but for slashes that bash removes."""
     return found == wanted or re.sub("/{3,}", "/", found) == wanted
 
 

@@ -240,7 +240,7 @@ class Recording:
         return recorded
 
     def again_without_exits(self) -> Recorded:
-        """The same if the script ended before its launch: `exit` and `set -e` do nothing."""
+        """Record again a script that ended before its launch: `exit` and `set -e` do nothing."""
         self._notes.append("the script ended before its launch: `exit` and `set -e` were ignored")
         self._text = re.sub(r"(?m)^(\s*)set -[a-z]*[eu].*$", r"\1:", self._text)
         self._text = re.sub(r"(?<![\w.-])exit(?![\w=-])( +[^\s;)}&|]+)?", ":", self._text)

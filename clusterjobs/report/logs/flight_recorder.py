@@ -119,7 +119,7 @@ def read_dump(data: bytes, rank: int) -> Dump:
 
 
 def _entry(one: Mapping[str, Any]) -> Entry | None:
-    """None for messages between two ranks: they have no number that all share."""
+    """The collective; None for messages between two ranks, as their numbers are not shared."""
     number, name = one.get("collective_seq_id"), _text(one.get("profiling_name"))
     if not _is_number(number) or one.get("is_p2p"):
         return None

@@ -349,7 +349,7 @@ class LogReader:
         return range(len(self._found) - 1, max(-1, len(self._found) - _NEAR), -1)
 
     def _with_near(self, window: Window) -> Window:
-        """With what the program itself printed last, between this step and the one before.
+        """The window with what the program itself has printed since the step before.
 
         It may count from 0, print before the framework does, or print other steps.
         """

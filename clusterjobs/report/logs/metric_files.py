@@ -174,7 +174,7 @@ def _log(
     size: int,
     dropped: int,
 ) -> Log:
-    """In the order of the steps; a validation alone is no step of the training."""
+    """The log in the order of the steps; a validation alone is no step of the training."""
     records: list[Window | Event] = []
     bounds = Bounds()
     for step, values in sorted(steps.items()):

@@ -55,7 +55,7 @@ class Window(NamedTuple):
     lines: int = 1
 
     def with_values(self, values: Mapping[Quantity, float]) -> Window:
-        """The same window with other values; `_replace` takes three times as long."""
+        """The window with other values; `_replace` takes three times as long."""
         return Window(self.step, values, self.steps, *self[3:])
 
     def with_steps(self, steps: int) -> Window:

@@ -189,7 +189,7 @@ def merged(windows: Sequence[Window], counts: Sequence[int]) -> Window:
 
 
 def merged_rows(rows: Rows, counts: Sequence[int]) -> Window:
-    """As `merged`."""
+    """Merge the rows as `merged` does."""
     weights = counts if len(set(counts)) > 1 else None
     values = cast("dict[Quantity, list[float]]", rows.values)
     return Window(

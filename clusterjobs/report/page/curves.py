@@ -24,7 +24,10 @@ class Point(NamedTuple):
 
 
 def points_of(windows: Iterable[Window], quantity: Quantity) -> list[Point]:
-    """By step. Of two windows of one step the later counts; merged ones also give extremes."""
+    """The points in the order of their steps; merged windows also give their extremes.
+
+    Of two windows of one step the later counts.
+    """
     found: dict[int, float | None] = {}
     for window in windows:
         if quantity not in window.values or not 0 <= window.step <= _LARGEST_STEP:

@@ -33,7 +33,7 @@ def subtitle(run: Run) -> str:
 
 
 def facts(run: Run) -> Iterator[Fact]:
-    """Those that are known, the most important first."""
+    """The facts that are known, the most important first."""
     yield from _throughput(run)
     yield from _efficiency(run)
     if run.goodput is not None:

@@ -99,7 +99,7 @@ class Sweep(NamedTuple):
 
 
 def sweep_of(runs: Sequence[Run]) -> Sweep | None:
-    """None if the runs are not points of a sweep."""
+    """The sweep that the runs are points of; None if they are not."""
     keys = list(dict.fromkeys(key for run in runs for key in run.point))
     if not keys or len(runs) < _FEWEST:
         return None

@@ -39,7 +39,7 @@ class PolledQueue:
         self._said = ""
 
     def without_slurm(self) -> PolledQueue:
-        """The same, which knows no job."""
+        """The queue from now on without Slurm: it knows no job."""
         self._jobs, self._asked = None, math.inf
         return self
 

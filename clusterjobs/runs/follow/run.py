@@ -278,5 +278,5 @@ def _run_points(run: Run, output: pathlib.Path, force: bool, options: SubmitOpti
 
 
 def _say(line: str) -> None:
-    """On stderr: stdout is for the log."""
+    """Print a message on stderr, since stdout is for the log."""
     click.echo(printable(line, kept="\n"), err=True)

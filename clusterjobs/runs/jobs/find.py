@@ -97,7 +97,7 @@ def jobs_of_spec(
     jobs: Sequence[Queued] | None,
     folders_below: Callable[[pathlib.Path], Sequence[JobFolder]] = job_folders,
 ) -> SpecJobs:
-    """The same for a spec that is loaded. `file`: its name."""
+    """Find the jobs of a spec that is loaded. `file`: its name."""
     logs = logs_folder(spec.logs.path)
     submissions = with_ids(submissions_of(file, spec.name, logs), jobs or ())
     folders = folders_below(logs)
@@ -169,5 +169,5 @@ def submissions_of(file: str, name: str, logs: pathlib.Path) -> tuple[Submission
 
 
 def _numbers(job_id: str) -> tuple[int, ...]:
-    """For sorting: `123`, `123_4`."""
+    """The numbers of a job id, for sorting: `123`, `123_4`."""
     return tuple(map(int, job_id.split("_")))

@@ -83,7 +83,7 @@ def is_of_folder(job: Queued, folder: pathlib.Path, submissions: Iterable[Submis
 
 
 def _seconds(text: str) -> float | None:
-    """Since 1970, of a time as squeue prints it; None if it is unknown."""
+    """Seconds since 1970 of a time as squeue prints it; None if it is unknown."""
     try:
         return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
     except (ValueError, OverflowError):

@@ -207,7 +207,7 @@ def _tasks(
 def _in_queue(
     jobs: Sequence[pathlib.Path], task: _Task | None, look: _Look, content: str
 ) -> PointState | None:
-    """None if no job of the point is in the queue."""
+    """The state of the point's job in the queue; None if it has no job there."""
     folder = jobs[-1] if jobs else None
     if task is None or task.job is None or not task.is_queued:
         # Submitted with plain sbatch: its points are known once it has a folder.

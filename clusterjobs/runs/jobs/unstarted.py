@@ -68,7 +68,7 @@ def _reason(job: pathlib.Path) -> str:
 
 
 def _of_points(sweep: pathlib.Path, names: Iterable[str]) -> tuple[str, bool]:
-    """The same for the points of an array. Each has a folder for each of its jobs."""
+    """The same of the points of an array; each has a folder for each of its jobs."""
     reasons = []
     for name in names:
         jobs = [one for one in (sweep / name).glob("[0-9]*") if one.name.isdecimal()]

@@ -101,7 +101,7 @@ def last_match(text: str, pattern: re.Pattern[str]) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Without colours. A progress bar overwrites its line with a carriage return."""
+    """The lines without colours. A progress bar overwrites its line with a carriage return."""
     return _COLOURS.sub("", text).replace("\r", "\n").split("\n")
 
 

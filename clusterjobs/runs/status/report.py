@@ -108,7 +108,7 @@ class Report:
         return self.queue.queued is not None and not {PENDING, RUNNING}.intersection(states)
 
     def data(self) -> dict[str, Any]:
-        """For `--json`. Names are stable across versions."""
+        """The report as data, for `--json`. Names are stable across versions."""
         return {
             "slurm": self.queue.queued is not None,
             "jobs": self.jobs,
@@ -233,7 +233,7 @@ def _mine(finder: Finder, queue: Queue) -> list[Group]:
 
 
 def _chosen(groups: Sequence[Group], job_ids: Sequence[str], queue: Queue) -> list[Group]:
-    """Only those jobs, also of sweeps. Raises InputError if one is not there."""
+    """The groups with only these jobs, also of sweeps. Raises InputError if one is not there."""
     chosen = []
     own_ids = {one: own_id(one, queue) for one in job_ids}
     wanted = {*own_ids, *own_ids.values()}
@@ -289,7 +289,7 @@ class Watched(Protocol):
 
 
 def watch(look: Callable[[], Watched], seconds: float) -> None:
-    """On a terminal the view is redrawn in place; elsewhere each change is printed.
+    """Look until Ctrl-C: redraw a terminal's view in place; elsewhere print each change.
 
     After the first look, problems are printed and looked past: Slurm may be busy for a moment.
     """

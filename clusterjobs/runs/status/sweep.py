@@ -85,7 +85,7 @@ class SweepData(NamedTuple):
 
     @property
     def all_states(self) -> dict[str, PointState]:
-        """Also those of points that the spec no longer has."""
+        """The states of all points, also of those that the spec no longer has."""
         return {**self.states, **self.former_states}
 
     @property
@@ -99,7 +99,7 @@ class SweepData(NamedTuple):
         return _counts(self.states)
 
     def former_counts(self) -> dict[str, int]:
-        """The same for those that the spec no longer has."""
+        """How many points that the spec no longer has are in each state."""
         return _counts(self.former_states)
 
     def point(self, known: Known, metric: re.Pattern[str] | None, with_log: bool) -> dict[str, Any]:
@@ -211,7 +211,7 @@ def _index(name: str) -> int:
 
 
 def _plan(jobs: Sequence[pathlib.Path]) -> dict[str, Any]:
-    """That of the newest job."""
+    """The plan of the newest job."""
     return read_plan(jobs[-1] / "plan.json") if jobs else {}
 
 

@@ -249,7 +249,7 @@ class Task(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """As Slurm takes it. A task's own id may be that of the whole array."""
+        """The job's id as Slurm takes it. A task's own id may be that of the whole array."""
         return f"{self.job_id}_{self.task}" if self.task else self.job_id
 
 

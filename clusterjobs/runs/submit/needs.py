@@ -210,7 +210,7 @@ class Needs:
 
     @contextlib.contextmanager
     def named_if_it_fails(self) -> Iterator[None]:
-        """After an error or Ctrl-C in the block, report what was submitted before it."""
+        """Report what was submitted before an error or Ctrl-C in the block."""
         try:
             yield
         except InputError as error:

@@ -19,8 +19,7 @@ from clusterjobs.runs.submit.sbatch import Submitted, new_intent, settled_jobs, 
 
 
 def unanswered_request(run: Run, logs: pathlib.Path) -> Submission | None:
-    """The same job, if an earlier `submit` has passed it to sbatch and got no answer, and Slurm has
-    taken it; with its id."""
+    """The job of an earlier `submit` that got no answer from sbatch, if Slurm has taken it."""
     (point,) = run.points
     name, file = point.point.name, run.inputs.spec[0]
     own = [one for one in submissions_of(file, name, logs) if one.user == user_name()]

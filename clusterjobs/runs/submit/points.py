@@ -271,7 +271,7 @@ def check_sbatch_options(options: Sequence[str]) -> None:
 
 
 def _is_ours(option: str) -> bool:
-    """Also if it is shortened: sbatch takes `--arr=0-3`."""
+    """Whether `submit` sets this option, which may be shortened: sbatch takes `--arr=0-3`."""
     return option.startswith("--") and any(one.startswith(option) for one in _OURS)
 
 

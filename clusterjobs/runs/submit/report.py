@@ -46,7 +46,7 @@ def _split(chosen: Chosen) -> tuple[list[PointState], list[PointState]]:
 
 
 def submission_data(run: Run, done: RunSubmission, output: pathlib.Path) -> dict[str, Any]:
-    """The same as data. Names are stable across versions."""
+    """The submission as data. Names are stable across versions."""
     jobs = [
         {
             "job_id": job.job_id,
@@ -152,7 +152,7 @@ def _answer(row: NeedRow) -> str:
 
 
 def needs_data(rows: Sequence[NeedRow]) -> list[dict[str, Any]]:
-    """The same as data. Names are stable across versions."""
+    """The rows as data. Names are stable across versions."""
     return [
         {
             "spec": one.spec,

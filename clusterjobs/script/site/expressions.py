@@ -33,7 +33,7 @@ class Printed(NamedTuple):
 
 
 def contexts_of(template: str, line: int, text: str) -> set[Context]:
-    """Where `{{ text }}` stands in that line of the template."""
+    """The contexts in which `{{ text }}` stands in that line of the template."""
     found = printed_variables(template)
     return {one.context for one in found if (one.line, one.text) == (line, text)}
 

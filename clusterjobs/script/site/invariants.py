@@ -390,7 +390,7 @@ def not_inserted(scripts: Scripts) -> Iterator[Broken]:
 
 
 def nothing_else(_scripts: Scripts) -> Iterator[Broken]:
-    """For an invariant that only changes of the shell break."""
+    """A check that finds nothing: the invariant is broken by changes of the shell alone."""
     return iter(())
 
 

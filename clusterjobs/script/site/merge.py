@@ -48,7 +48,7 @@ class _Region(NamedTuple):
 
 
 def merge(base: str, ours: str, theirs: str, names: Names) -> Merged:
-    """Both changes in one text. Changes of the same or of adjacent lines are a conflict."""
+    """Merge both changes into one text. Changes of the same or of adjacent lines are a conflict."""
     old = base.splitlines(keepends=True)
     edits = [_edits(old, text.splitlines(keepends=True)) for text in (ours, theirs)]
     merged: list[str] = []

@@ -55,7 +55,10 @@ def _run(program: str, code: str) -> subprocess.CompletedProcess[bytes]:
 
 
 def _shfmt() -> str:
-    """Beside this Python, where pip puts it, or on PATH. Raises InputError if none can be used."""
+    """The path of shfmt: beside this Python, where pip puts it, or on PATH.
+
+    Raises InputError if none can be used.
+    """
     beside = shutil.which("shfmt", path=str(pathlib.Path(sys.executable).parent))
     found = list(filter(None, (beside, shutil.which("shfmt"))))
     if usable := next(filter(_is_new_enough, found), None):
@@ -68,7 +71,7 @@ def _shfmt() -> str:
 
 @functools.cache
 def _is_new_enough(program: str) -> bool:
-    """Before 3.14, the tree has numbers for operators, others in each release."""
+    """Whether this shfmt names operators; before 3.14 it numbers them, in each release anew."""
     try:
         done = _run(program, "a | b\n")
     except OSError:
@@ -240,7 +243,7 @@ class _Reader:
         self.state = {key: next((e[key] for e in ends if e.get(key)), None) for key in keys}
 
     def own_shell(self, node: Node) -> None:
-        """It may change what it likes; but what it traces is in the log, too."""
+        """Read a subshell. It may change what it likes, but what it traces is in the log, too."""
         inner = _Reader()
         inner.known, inner.line = {**self.known}, self.line
         for one in _nodes(node):

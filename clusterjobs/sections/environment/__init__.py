@@ -153,7 +153,7 @@ def _again(context: Context, variables: Iterable[Variable]) -> Iterator[Variable
 
 
 def _computed(variables: Iterable[Variable]) -> list[Variable]:
-    """Those that contain a value which a command prints, or such a variable before them."""
+    """The variables that contain a value which a command prints, or such a variable before them."""
     found: dict[str, Variable] = {}
     for one in variables:
         if any(name.startswith(COMPUTED) or name in found for name in variable_names(one.value)):
@@ -162,7 +162,7 @@ def _computed(variables: Iterable[Variable]) -> list[Variable]:
 
 
 def _variables_of_sections(context: Context) -> tuple[Variable, ...]:
-    """Those that other sections need; they replace defaults."""
+    """The variables that other sections need; they replace defaults."""
     spec, options = context.spec, context.launcher_options
     sections = (context.restarts, context.preflight, context.program, context.points)
     return (

@@ -131,7 +131,7 @@ def limits_for_ranks(spec: Experiment) -> Iterator[Directive]:
 
 
 def derived_srun_options(placement: Placement) -> Iterator[Directive]:
-    """Those that follow from the placement."""
+    """The options of srun that follow from the placement."""
     shape, ntasks = placement.shape, placement.ntasks_per_node
     planned = "as planned, even if sbatch got other options"
     yield Directive("nodes", shape.nodes, planned)
@@ -150,7 +150,7 @@ def derived_srun_options(placement: Placement) -> Iterator[Directive]:
 
 
 def _share_of_a_node(placement: Placement) -> Iterator[Directive]:
-    """For a point that runs beside others. Source: srun(1), --exact and --mem."""
+    """The options for a point that runs beside others. Source: srun(1), --exact and --mem."""
     if placement.per_node == 1:
         return
     yield Directive("exact", True, "use only this point's share of the node")
@@ -196,7 +196,7 @@ def _directives_of_keys() -> tuple[tuple[str, str], ...]:
 
 
 def _gpu_request(spec: Experiment, placement: Placement, reason: str) -> Iterator[Directive]:
-    """In the form of the site; points that share a node need the usual one."""
+    """The request for GPUs in the form of the site; points that share a node need the usual one."""
     points, form = placement.per_node, placement.node_type.request_gpus
     count, kind = points * placement.shape.gpus_per_node, gpu_type(spec.gpus_per_node)
     if not count or (form == "none" and points == 1):

@@ -127,7 +127,10 @@ def _check_nodes(context: Context, partition: str, groups: tuple[NodeGroup, ...]
 
 
 def _check_time_limit(context: Context, partition: Partition) -> None:
-    """By default Slurm accepts a longer job, and it waits forever (EnforcePartLimits)."""
+    """Refuse a job that is longer than the partition's limit.
+
+    By default Slurm accepts it, and it waits forever (EnforcePartLimits).
+    """
     time_limit, longest = context.spec.time_limit, partition.max_time
     if time_limit is None or longest is None:
         return

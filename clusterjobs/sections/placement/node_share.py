@@ -179,7 +179,7 @@ def plan_ranks_per_node(context: Context, gpus: int, node_type: NodeType) -> int
 def plan_cpus_per_task(
     context: Context, partition: Partition, node_type: NodeType, gpus: int | None, ntasks: int
 ) -> int | None:
-    """From the spec, else from the whole node, or on a shared node from its share of GPUs.
+    """The CPUs of a task: as the spec says, else the node's, or on a shared node by its GPUs.
 
     The site may say how many CPUs belong to a GPU of a shared node: DefCpuPerGPU.
     """

@@ -267,7 +267,7 @@ class Software(SpecModel):
 
 
 class Secret(SpecModel):
-    """Where the job takes a secret's value from; by default, from the environment."""
+    """The place where the job takes a secret's value from; by default, the environment."""
 
     file: Annotated[
         field_types.Path | None,

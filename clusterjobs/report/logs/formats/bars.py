@@ -240,7 +240,7 @@ class Bars:
 
 
 def _timed(windows: Iterable[Window]) -> Iterator[Window]:
-    """Those that say something."""
+    """The windows that have values."""
     return (one for one in windows if one.values)
 
 

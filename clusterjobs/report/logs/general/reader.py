@@ -104,7 +104,7 @@ class Meant(NamedTuple):
     field: Field
 
     def of_line(self) -> Meant:
-        """The same number, of which it is unknown how many steps it is of."""
+        """The same meaning for a line that covers an unknown number of steps."""
         return self._replace(field=self.field._replace(meaning="line_seconds"))
 
 
@@ -479,7 +479,10 @@ class General:
 
 
 def _without_step(numbers: Sequence[Number], start: int) -> list[Number]:
-    """Without the number there. Of `loss 60 8.46`, its name is that of the number behind it."""
+    """The numbers without the step at `start`.
+
+    Of `loss 60 8.46`, the name in front of the step belongs to the number after it.
+    """
     name: tuple[str, ...] = ()
     found = []
     for one in numbers:

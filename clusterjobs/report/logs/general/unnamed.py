@@ -40,7 +40,7 @@ class Form(NamedTuple):
     line: str
 
     def step_in(self, line: str) -> tuple[int, int] | None:
-        """Where the step of a line in small letters begins and ends; None in another line."""
+        """Start and end of the step in a lower-case line; None if the line has another form."""
         text, numbers = _form_of(line)
         return numbers[self.place].span() if text == self.text else None
 
