@@ -3,9 +3,11 @@
 The loss is that of the criterion, in nats for each masked token, before fairseq averages it.
 """
 
+import atexit
 import os
 import time
 
+import torch.distributed
 from fairseq.criterions.masked_lm import MaskedLmLoss
 from fairseq.trainer import Trainer
 from own_record import OwnRecord
@@ -36,3 +38,10 @@ def recorded_step(self, samples, **keys):
 
 
 Trainer.train_step, MaskedLmLoss.forward = recorded_step, recorded_forward
+
+
+@atexit.register
+def end_process_group():
+    """fairseq leaves it open: on CPUs, gloo's threads then abort a rank now and then at its end."""
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
