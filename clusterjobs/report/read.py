@@ -1,12 +1,14 @@
 """Reads the run of a target: its log, packed by gzip or not, its job's folder and its spec."""
 
 import codecs
+import contextlib
 import dataclasses
 import functools
 import gzip
 import io
 import itertools
 import json
+import os
 import pathlib
 import signal
 import sys
@@ -335,7 +337,10 @@ def _blocks(file: BinaryIO) -> Iterator[bytes]:
     if start != _GZIP:
         yield start + file.read(_BLOCK)
         while block := file.read(_BLOCK):
-            yield block
+            if block.count(0) == len(block):
+                _skip_hole(file)
+            else:
+                yield block
         return
     unpacked = gzip.GzipFile(fileobj=_Again(start, file))
     try:
@@ -343,6 +348,19 @@ def _blocks(file: BinaryIO) -> Iterator[bytes]:
             yield block
     except (EOFError, zlib.error, gzip.BadGzipFile):
         return
+
+
+def _skip_hole(file: BinaryIO) -> None:
+    """Go to the next bytes that are written, since a hole may be terabytes of zeros.
+
+    A log has one if it was emptied while a program went on writing at its old place.
+    """
+    with contextlib.suppress(OSError):  # a pipe
+        size, place = os.fstat(file.fileno()).st_size, file.tell()
+        try:
+            file.seek(os.lseek(file.fileno(), place, os.SEEK_DATA))
+        except OSError:
+            file.seek(max(size, place))  # nothing follows
 
 
 class _Again(io.RawIOBase):

@@ -6,6 +6,7 @@ tests/case_files.py says how to add one.
 from __future__ import annotations
 
 import gzip
+import json
 import pathlib
 import random
 
@@ -15,6 +16,7 @@ from own_numbers import LOGS
 
 from clusterjobs.report.logs.log import LogReader, all_formats, read_log
 from clusterjobs.report.logs.records import Log, Window
+from clusterjobs.report.read import blocks_of
 
 CASES = read_cases("logs/*.txt")
 ODD_LOGS = {case.name: log.data for case in CASES for log in case.files.values()}
@@ -110,6 +112,21 @@ def test_a_packed_log_that_is_cut_off_anywhere_is_reported(
     done = clusterjobs("report", tmp_path / "job.log.gz")
     assert done.code == 0, done.err
     assert ("steps       9" in done.out) == (size == 100)
+
+
+def test_a_log_that_was_emptied_while_it_grew_has_no_zeros_to_read(
+    clusterjobs, tmp_path: pathlib.Path
+) -> None:
+    """The program goes on at its old place, and before it the file has a hole, here of 8 GiB."""
+    log = tmp_path / "a.log"
+    lines = [f"step {step} loss {4 - step / 100} time 0.5\n" for step in range(1, 41)]
+    with log.open("w") as file:
+        file.write("".join(lines[:20]))
+        file.seek(8 << 30)
+        file.write("\n" + "".join(lines[20:]))
+    assert sum(map(len, blocks_of(log))) < 64 << 20
+    (run,) = json.loads(clusterjobs("report", "--json", log).out)["runs"]
+    assert run["steps"] == 40
 
 
 def test_an_infinite_loss_is_no_number_in_json(clusterjobs, tmp_path: pathlib.Path) -> None:
