@@ -227,6 +227,24 @@ def test_a_site_names_the_release_of_its_clusters(admin: Admin) -> None:
     admin.runs("site")
 
 
+def test_prices_of_the_site_are_listed_and_those_of_no_nodes_are_named(admin: Admin) -> None:
+    price = "{{instance_type: {}, cluster: {}, usd_per_hour: 10, date: 2026-11, source: ours}}"
+    prices = ", ".join(price.format(*one) for one in (("dgx", "own"), ("p4d.24xlarge", "p4d-a100")))
+    (SITE / "site.yaml").write_text(f"region: us-east-1\nprices: [{prices}]\n")
+    shown = admin.runs("site")
+    assert "prices[0]: the price is for no nodes: there is no cluster own" in shown
+    assert "prices[1]" not in shown
+    (SITE / "clusters").mkdir(exist_ok=True)
+    (SITE / "clusters/own.yaml").write_text(
+        "kind: slurm\nnode_types: {dgx: {cpus: 96, memory_mib: 500000, gpus: 8, fabric: ethernet}}\n"
+        "partitions: {main: {nodes: {dgx: 64}}}\n"
+    )
+    assert "warning" not in admin.runs("site")
+    shown = admin.runs("clusters list")
+    for text in ("  640.00  ", "  160.00  ", "price of dgx: ours, 2026-11"):
+        assert text in shown
+
+
 def test_rules_reach_slurm_no_looser_than_the_plan(admin: Admin) -> None:
     (SITE / "policy.yaml").write_text(
         "rules:\n"

@@ -4,15 +4,17 @@ import contextlib
 import json
 import os
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import click
 
 from clusterjobs import resources
+from clusterjobs.clusters.facts import ClusterFacts
 from clusterjobs.clusters.source import cluster_names, find_cluster
 from clusterjobs.console import printable, show_problems, table
-from clusterjobs.errors import InputError, Problem, in_order, one_problem
+from clusterjobs.errors import InputError, Problem, did_you_mean, in_order, nearest, one_problem
 from clusterjobs.frameworks import option_models
 from clusterjobs.runs.clusters import read_cluster_file
 from clusterjobs.sites import folders as site_folders
@@ -32,9 +34,11 @@ from clusterjobs.sites.folders import (
     unreadable,
     user_folder,
 )
-from clusterjobs.sites.prices import load_site_prices
+from clusterjobs.sites.prices import KEY as PRICES
+from clusterjobs.sites.prices import SitePrice, load_site_prices
 from clusterjobs.spec.defaults import load_defaults, value_problems
-from clusterjobs.yaml.document import dotted
+from clusterjobs.yaml import document as yaml_document
+from clusterjobs.yaml.document import Document, Path, dotted, look_at
 
 # ------------------------------------------------------------------ site contents
 # What the site folders provide: values, defaults, policies, clusters, templates and tests.
@@ -105,34 +109,82 @@ def _caught(
         return []
 
 
-def _values(folder: pathlib.Path, _site: SiteFolders, _problems: list[Problem]) -> Iterator[Row]:
+# Names of a site.yaml that clusterjobs reads; configs of clusters may refer to any other.
+_OWN_NAMES = (PRICES, "requires", "parallelcluster")
+
+
+def _values(folder: pathlib.Path, site: SiteFolders, problems: list[Problem]) -> Iterator[Row]:
     for file in SiteFolders((folder,)).files(SITE_FILE):
         text = read_text(file)
-        load_site_prices([(str(file), text)])
-        yield Row(SITE_FILE, tuple(load_site([(str(file), text)])))
+        found, document = load_site([(str(file), text)]), yaml_document.load(text, str(file))
+        prices = load_site_prices([(str(file), text)])
+        facts = _facts(_named(site), None) if prices else {}
+
+        def warn(path: Path, what: str, hint: str, document: Document = document) -> None:
+            where = document.locate_key(path) if len(path) == 1 else document.locate(path)
+            problems.append(Problem(what, where, dotted(path), hint, warning=True))
+
+        for name in found:
+            meant = nearest(str(name), _OWN_NAMES, cutoff=0.8)
+            if meant and name != meant:
+                warn((name,), "only references use this name", f"did you mean {meant}?")
+        for index, price in enumerate(prices):
+            if wrong := _of_no_nodes(price, facts):
+                warn((PRICES, index), f"the price is for no nodes: {wrong[0]}", wrong[1])
+        yield Row(SITE_FILE, tuple(found))
+
+
+def _of_no_nodes(price: SitePrice, facts: Mapping[str, ClusterFacts]) -> tuple[str, str] | None:
+    """Why no known cluster has nodes of this price, and a hint; None if one has them."""
+    if price.cluster and price.cluster not in facts:
+        return f"there is no cluster {price.cluster}", did_you_mean(price.cluster, [*facts])
+    chosen = [facts[price.cluster]] if price.cluster else facts.values()
+    here = [one for one in chosen if not price.region or one.region in (price.region, "")]
+    groups = [group for one in here for part in one.partitions for group in part.node_groups]
+    types = sorted({group.node_type.name for group in groups})
+    if price.instance_type in types:
+        return None
+    where = price.cluster or f"the clusters of {price.region}"
+    hint = did_you_mean(price.instance_type, types)
+    return f"no {price.instance_type} in {where}", hint
 
 
 def _defaults(folder: pathlib.Path, site: SiteFolders, problems: list[Problem]) -> Iterator[Row]:
     for file in SiteFolders((folder,)).files(DEFAULTS_FILE):
-        named: dict[str, pathlib.Path] = {}
-        with contextlib.suppress(InputError):  # reported for the folder that has the clusters
-            named = site.cluster_files
+        named = _named(site)
         models = option_models()
         defaults = load_defaults(read_text(file), str(file), cluster_names(named), models)
         problems += value_problems(defaults, models)
+        has_queue = look_at(defaults.document.value, ("all", "queue")) is not None
+        facts = _facts(named, None if has_queue else defaults.clusters())
+        queues = {name: [p.name for p in one.partitions if p.name] for name, one in facts.items()}
         for cluster in defaults.clusters():
-            problems += defaults.unknown_queues(cluster, _queues_of(cluster, named))
+            known = queues.get(cluster, [])
+            problems += defaults.unknown_queues(cluster, known)
+            problems += defaults.unknown_queue(("clusters", cluster), known)
+        problems += defaults.unknown_queue(("all",), {*chain(*queues.values())})
         paths = ((*one.base, key) for one in defaults.sections() for key in one.value)
         yield Row(DEFAULTS_FILE, tuple(map(dotted, paths)))
 
 
-def _queues_of(cluster: str, named: dict[str, pathlib.Path]) -> tuple[str, ...]:
-    """The queues of a cluster; none if its config cannot be read, which a spec's plan reports."""
-    try:
-        facts = read_cluster_file(find_cluster(cluster, pathlib.Path(), site=named)).facts
-    except InputError:
-        return ()
-    return tuple(one.name for one in facts.partitions if one.name)
+def _named(site: SiteFolders) -> dict[str, pathlib.Path]:
+    with contextlib.suppress(InputError):  # reported for the folder that has the clusters
+        return site.cluster_files
+    return {}
+
+
+def _facts(
+    named: Mapping[str, pathlib.Path], wanted: Sequence[str] | None
+) -> dict[str, ClusterFacts]:
+    """The facts of these clusters, by default of all that a spec can name.
+
+    Without those whose config cannot be read, which a spec's plan reports.
+    """
+    found: dict[str, ClusterFacts] = {}
+    for name in cluster_names(named) if wanted is None else wanted:
+        with contextlib.suppress(InputError):
+            found[name] = read_cluster_file(find_cluster(name, pathlib.Path(), site=named)).facts
+    return found
 
 
 def _policy(folder: pathlib.Path, _site: SiteFolders, _problems: list[Problem]) -> Iterator[Row]:

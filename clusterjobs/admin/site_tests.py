@@ -39,11 +39,12 @@ SPEC, RULES = "spec.yaml", "rules.yaml"
 class Result:
     """An example: the rules that it must break and those that it breaks.
 
-    `problems` are those that have nothing to do with rules: the example cannot be planned.
+    `problems` are those that have nothing to do with rules: the example cannot be planned, or its
+    rules.yaml cannot be read; then `example` is None.
     """
 
     folder: pathlib.Path
-    example: Example
+    example: Example | None
     found: tuple[str, ...]
     problems: tuple[Problem, ...] = ()
 
@@ -53,21 +54,28 @@ class Result:
 
     @property
     def is_ok(self) -> bool:
-        return not self.problems and set(self.found) == set(self.example.rules)
+        return not self.problems and {*self.found} == {*self.expected}
 
     @property
-    def supposed(self) -> str:
-        """The user and the groups that are supposed: `ann, students`."""
-        return ", ".join(filter(None, (self.example.user, *self.example.groups)))
+    def expected(self) -> list[str]:
+        return sorted({*self.example.rules}) if self.example else []
+
+    def cells(self) -> tuple[str, ...]:
+        """The result for a table: the example, as whom, what it must break, what it breaks."""
+        if self.example is None:
+            return self.name, "", "?", f"{RULES} is wrong"
+        broken = "cannot be planned" if self.problems else ", ".join(self.found) or "nothing"
+        supposed = ", ".join(filter(None, (self.example.user, *self.example.groups)))
+        return self.name, supposed, ", ".join(self.expected) or "nothing", broken
 
     def as_data(self) -> dict[str, Any]:
         """The result for a script."""
         return {
             "name": self.name,
             "spec": str(self.folder / SPEC),
-            "user": self.example.user,
-            "groups": list(self.example.groups),
-            "expected": sorted(set(self.example.rules)),
+            "user": self.example.user if self.example else "",
+            "groups": [*self.example.groups] if self.example else [],
+            "expected": self.expected,
             "found": list(self.found),
             "ok": self.is_ok,
             "problems": [one.what for one in self.problems],
@@ -99,13 +107,10 @@ def _examples(site: SiteFolders) -> list[pathlib.Path]:
 
 
 def _run(folder: pathlib.Path, site: SiteFolders, names: set[str]) -> Result:
-    example = Example()
+    example = None
     try:
-        rules = folder / RULES
-        if is_file(rules):
-            example = load_example(read_text(rules), shown_path(rules), names)
-        user = _user(example)
-        run = load_first(folder / SPEC, to_write=False, site=site, user=user)
+        example = _example(folder, names)
+        run = load_first(folder / SPEC, to_write=False, site=site, user=_user(example))
         problems = run.plan.warnings
     except InputError as error:
         problems = error.problems
@@ -116,11 +121,15 @@ def _run(folder: pathlib.Path, site: SiteFolders, names: set[str]) -> Result:
 
 def example_user(folder: pathlib.Path) -> User:
     """The user of an example: the one in its rules.yaml. Raises InputError if that is wrong."""
-    rules, example = folder / RULES, Example()
-    if is_file(rules):
-        names = {one.rule.name for one in SiteFolders((folder.parents[1],)).rules}
-        example = load_example(read_text(rules), shown_path(rules), names)
-    return _user(example)
+    names = {one.rule.name for one in SiteFolders((folder.parents[1],)).rules}
+    return _user(_example(folder, names))
+
+
+def _example(folder: pathlib.Path, names: set[str]) -> Example:
+    rules = folder / RULES
+    if not is_file(rules):
+        return Example()
+    return load_example(read_text(rules), shown_path(rules), names)
 
 
 def _user(example: Example) -> User:
@@ -131,7 +140,7 @@ def update(results: Sequence[Result]) -> list[pathlib.Path]:
     """Write what each example breaks into its rules.yaml; returns the files that changed."""
     changed = []
     for one in results:
-        if one.problems or one.is_ok:
+        if one.example is None or one.problems or one.is_ok:
             continue
         file = one.folder / RULES
         text = read_text(file) if is_file(file) else ""

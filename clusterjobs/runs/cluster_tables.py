@@ -4,6 +4,7 @@ Tables of described Slurm clusters are in `described_tables.py`.
 """
 
 import dataclasses
+import pathlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -15,10 +16,15 @@ from clusterjobs.console import table
 from clusterjobs.errors import InputError
 from clusterjobs.runs import described_tables
 from clusterjobs.runs.clusters import AnyCluster, Config, Described, NamedCluster
-from clusterjobs.runs.described_tables import shown_number
+from clusterjobs.runs.described_tables import shown_number, shown_price
+from clusterjobs.sites.folders import read_sites, site_files
+from clusterjobs.sites.prices import Nodes, known_price
 
 # ------------------------------------------------------------------ rows
 # What a ParallelCluster has and what it costs.
+
+
+Sites = Sequence[tuple[str, str]]  # (file, text) of each site.yaml
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,14 +70,15 @@ class StorageRow:
 
 def node_rows(cluster: Cluster) -> list[NodesRow]:
     """One row per compute resource, in the order of the config."""
+    sites = read_sites(site_files(pathlib.Path(cluster.file)))
     return [
-        _node_row(cluster, queue, resource)
+        _node_row(cluster, queue, resource, sites)
         for queue in cluster.queues
         for resource in queue.compute_resources
     ]
 
 
-def _node_row(cluster: Cluster, queue: Queue, resource: ComputeResource) -> NodesRow:
+def _node_row(cluster: Cluster, queue: Queue, resource: ComputeResource, sites: Sites) -> NodesRow:
     types = [find_instance_type(name) for name in resource.instance_types]
     known = [one for one in types if one] if None not in types else []
     fewest = min(known, key=lambda one: (one.gpus, one.accelerators), default=None)
@@ -91,7 +98,7 @@ def _node_row(cluster: Cluster, queue: Queue, resource: ComputeResource) -> Node
         vcpus=_least_of(known, "vcpus"),
         nvme_gb=_least_of(known, "nvme_gb"),
         capacity=queue.capacity_type,
-        price=_price(cluster, queue, resource),
+        price=_price(cluster, queue, resource, sites),
     )
 
 
@@ -112,11 +119,12 @@ def _accelerator(found: InstanceType | None) -> str:
     return f"{found.accelerators} x {found.accelerator_model}"
 
 
-def _price(cluster: Cluster, queue: Queue, resource: ComputeResource) -> Price | None:
+def _price(cluster: Cluster, queue: Queue, resource: ComputeResource, sites: Sites) -> Price | None:
     """None for several types: it is not known in advance which one a node will have."""
     if len(resource.instance_types) != 1:
         return None
-    return find_price(resource.instance_types[0], cluster.region or "", queue.capacity_type)
+    (kind,), region = resource.instance_types, cluster.region or ""
+    return known_price(Nodes(1, kind, region, cluster.name, queue.capacity_type), sites)
 
 
 def storage_rows(data: dict[str, Any]) -> list[StorageRow]:
@@ -149,31 +157,34 @@ def _storage_row(entry: Any) -> StorageRow:
 def list_text(clusters: Sequence[NamedCluster]) -> str:
     """One row per compute resource of each cluster."""
     head = ["name", "queue", "nodes", "GPUs of a node", "fabric", "shared", "USD/hour, all nodes"]
-    rows, all_nodes = [[*head, "from"]], list[NodesRow]()
+    rows, prices = [[*head, "from"]], list[Price | None]()
     for one in clusters:
-        nodes = [] if isinstance(one.config, Described) else node_rows(one.config.cluster)
-        rows += [[one.name, *cells, one.shown_origin] for cells in _list_rows(one.config, nodes)]
-        all_nodes += nodes
-    return f"{table(rows)}\n\n{_about_prices(all_nodes)}".rstrip()
+        cells = _list_rows(one.config, prices)
+        rows += [[one.name, *each, one.shown_origin] for each in cells]
+    return f"{table(rows)}\n\n{_about_prices(prices)}".rstrip()
 
 
-def _list_rows(config: AnyCluster, nodes: Sequence[NodesRow]) -> list[list[str]]:
+def _list_rows(config: AnyCluster, prices: list[Price | None]) -> list[list[str]]:
+    """The rows of a cluster; `prices` gets theirs."""
     if isinstance(config, Described):
-        return described_tables.list_rows(config)
+        found = described_tables.nodes_of(config)
+        prices += filter(None, (one.price for one in found))
+        return described_tables.list_rows(config, found)
     mounts = ", ".join(mount.directory for mount in config.cluster.mounts)
-    return [_list_row(row, mounts) for row in nodes]
+    rows = node_rows(config.cluster)
+    prices += (row.price for row in rows)
+    return [_list_row(row, mounts) for row in rows]
 
 
 def _list_row(row: NodesRow, mounts: str) -> list[str]:
     nodes = f"{_nodes(row)} x {', '.join(row.instance_types) or '?'}"
-    price = "-" if row.usd_per_hour is None else f"{row.usd_per_hour:,.2f}"
     return [
         row.queue,
         nodes,
         _gpus(row),
         f"{row.efa_interfaces} x efa" if row.efa_interfaces else shown_number(row.efa_interfaces),
         mounts,
-        price,
+        shown_price(row.usd_per_hour),
     ]
 
 
@@ -186,12 +197,12 @@ def _gpus(row: NodesRow) -> str:
     return f"{row.gpus} x {row.gpu}" if row.gpus else row.accelerator or shown_number(row.gpus)
 
 
-def _about_prices(rows: Iterable[NodesRow]) -> str:
+def _about_prices(shown: Iterable[Price | None]) -> str:
     """The sources of the prices; for a missing one, the prices that are known."""
-    shown = list(rows)
-    prices = sorted({row.price for row in shown if row.price})
-    about = [_about_price(price) for price in prices]
-    if any(row.price is None for row in shown):
+    found = {*shown}
+    prices = sorted(filter(None, found))
+    about = [*dict.fromkeys(map(_about_price, prices))]
+    if None in found:
         known = sorted({(one.region, one.purchase) for one in all_prices()})
         places = ", ".join(f"{region} {_PURCHASES[purchase]}" for region, purchase in known)
         about.append(f"no price (-): the catalogue has prices of some types in {places}")
@@ -201,8 +212,9 @@ def _about_prices(rows: Iterable[NodesRow]) -> str:
 
 
 def _about_price(price: Price) -> str:
-    where = f"{price.region}, {_PURCHASES[price.purchase]}"
-    return f"price of {price.instance_type} in {where}: {price.source}, {price.date}"
+    how = _PURCHASES.get(price.purchase, "")
+    where = ", ".join(filter(None, (price.region and f"in {price.region}", how)))
+    return f"price of {price.instance_type} {where}".rstrip() + f": {price.source}, {price.date}"
 
 
 _PURCHASES = {"ONDEMAND": "on demand", "SPOT": "spot", "CAPACITY_BLOCK": "in a Capacity Block"}
@@ -225,7 +237,7 @@ def show_text(config: AnyCluster) -> str:
         ["head node", f"{head}, {price.usd_per_hour:.2f} USD/hour" if price else head],
     ]
     sections = [table(facts), "nodes\n" + table(_node_table(rows)), _storage_text(config)]
-    sections += [_slurm_text(config), _about_prices(rows)]
+    sections += [_slurm_text(config), _about_prices(row.price for row in rows)]
     return "\n\n".join(section for section in sections if section)
 
 
@@ -245,7 +257,7 @@ def _node_table(rows: Sequence[NodesRow]) -> list[list[str]]:
                 shown_number(row.vcpus),
                 shown_number(row.memory_gib),
                 shown_number(row.nvme_gb),
-                f"{row.price.usd_per_hour:,.2f}" if row.price else "-",
+                shown_price(row.price and row.price.usd_per_hour),
             ]
             for row in rows
         ),

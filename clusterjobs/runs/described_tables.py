@@ -1,12 +1,17 @@
 """Described Slurm clusters as tables for a person and as data for a script."""
 
-from collections.abc import Iterator
+import pathlib
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from clusterjobs.catalog import Price
 from clusterjobs.clusters.described.description import NodeType, Partition
 from clusterjobs.clusters.described.read import unknown_keys
 from clusterjobs.console import printable, table
 from clusterjobs.runs.clusters import Described
+from clusterjobs.sites.folders import read_sites, site_files
+from clusterjobs.sites.prices import Nodes as Billed
+from clusterjobs.sites.prices import known_price
 
 
 class Nodes(NamedTuple):
@@ -16,9 +21,15 @@ class Nodes(NamedTuple):
     type_name: str
     nodes: int
     node_type: NodeType
+    price: Price | None
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        """The price of all nodes together."""
+        return self.price and self.price.usd_per_hour * self.nodes
 
 
-def list_rows(cluster: Described) -> list[list[str]]:
+def list_rows(cluster: Described, nodes: Sequence[Nodes]) -> list[list[str]]:
     """The cells of `clusters list`, from the queue to the price."""
     shared = ", ".join(cluster.description.shared or {}) or "?"
     return [
@@ -28,17 +39,26 @@ def list_rows(cluster: Described) -> list[list[str]]:
             _gpus(one.node_type),
             _fabric(one.node_type),
             shared,
-            "-",
+            shown_price(one.usd_per_hour),
         ]
-        for one in _nodes(cluster)
+        for one in nodes
     ]
 
 
-def _nodes(cluster: Described) -> Iterator[Nodes]:
-    found = cluster.description
-    for name, partition in found.partitions.items():
-        for kind, count in partition.nodes.items():
-            yield Nodes(name, kind, count, found.of_type(kind))
+def nodes_of(cluster: Described) -> list[Nodes]:
+    """The nodes of each type in each partition."""
+    found, sites = cluster.description, read_sites(site_files(pathlib.Path(cluster.file)))
+    return [
+        Nodes(
+            name,
+            kind,
+            count,
+            found.of_type(kind),
+            known_price(Billed(1, kind, "", cluster.name, ""), sites),
+        )
+        for name, partition in found.partitions.items()
+        for kind, count in partition.nodes.items()
+    ]
 
 
 def _gpus(one: NodeType) -> str:
@@ -56,6 +76,11 @@ def _fabric(one: NodeType) -> str:
 def shown_number(value: float | None) -> str:
     """A number: `-` for none, `?` if it is unknown."""
     return "?" if value is None else f"{value:g}" if value else "-"
+
+
+def shown_price(usd: float | None) -> str:
+    """USD; `-` if the price is unknown."""
+    return "-" if usd is None else f"{usd:,.2f}"
 
 
 def show_text(cluster: Described) -> str:
@@ -153,7 +178,7 @@ def cluster_data(cluster: Described) -> dict[str, Any]:
         "os": None,
         "head_node": None,
         "slurm_version": found.slurm_version,
-        "nodes": [_nodes_data(one, found.partitions[one.partition]) for one in _nodes(cluster)],
+        "nodes": [_nodes_data(one, found.partitions[one.partition]) for one in nodes_of(cluster)],
         "storage": [
             {"directory": path, "kind": kind, "size": "", "speed": ""}
             for path, kind in (found.shared or {}).items()
@@ -184,6 +209,6 @@ def _nodes_data(one: Nodes, partition: Partition) -> dict[str, Any]:
         "vcpus": found.cpus,
         "nvme_gb": found.local_disk_gb,
         "capacity": None,
-        "price": None,
-        "usd_per_hour_all": None,
+        "price": one.price and one.price._asdict(),
+        "usd_per_hour_all": one.usd_per_hour,
     }

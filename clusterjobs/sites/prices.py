@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BeforeValidator, model_validator
 
-from clusterjobs.catalog import find_price
+from clusterjobs.catalog import Price, find_price
 from clusterjobs.errors import InputError, Problem, in_order
 from clusterjobs.spec.field_types import Plain, literal_text
 from clusterjobs.spec.model import Key, SpecModel
@@ -189,6 +189,18 @@ def price_of(nodes: Nodes, sites: Sequence[tuple[str, str]]) -> HourlyPrice | st
     return HourlyPrice(
         listed.usd_per_hour, listed.region, listed.purchase, listed.date, listed.source
     )
+
+
+def known_price(nodes: Nodes, sites: Sequence[tuple[str, str]]) -> Price | None:
+    """The site's own price of one node, or its list price; None if neither is known.
+
+    Raises InputError for prices in a site.yaml that are wrong.
+    """
+    own = _site_price(nodes, sites)
+    if own is None:
+        return find_price(nodes.node_type, nodes.region, nodes.purchase)
+    region, purchase = own.region or nodes.region, own.purchase or nodes.purchase
+    return Price(nodes.node_type, region, purchase, own.usd_per_hour, own.date, own.source)
 
 
 # Where the price of the region is unknown: most types cost least there, and all of the catalogue's

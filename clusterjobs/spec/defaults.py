@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import pathlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from clusterjobs.errors import InputError, Location, Problem, did_you_mean, in_order, one_problem
@@ -156,6 +156,16 @@ class Defaults(NamedTuple):
     def queues(self, cluster: str) -> list[str]:
         """The queues of a cluster that have defaults of their own."""
         return list(look_at(self.document.value, ("clusters", cluster, "queues")) or ())
+
+    def unknown_queue(self, section: Path, known: Collection[str]) -> Iterator[Problem]:
+        """A problem if a section selects a queue that is none of these; () is unknown."""
+        path = (*section, "queue")
+        queue = look_at(self.document.value, path)
+        if known and isinstance(queue, str) and "{{" not in queue and queue not in known:
+            what, where = f"no cluster has a queue {queue}", self.document.locate(path)
+            if len(section) > 1:
+                what = f"{section[1]} has no queue {queue}"
+            yield Problem(what, where, dotted(path), did_you_mean(queue, sorted(known)))
 
     def unknown_queues(self, cluster: str, known: Sequence[str]) -> Iterator[Problem]:
         """A problem for each queue that the cluster does not have; `known` is () if unreadable."""

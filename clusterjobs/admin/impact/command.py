@@ -105,8 +105,8 @@ def impact(
 ) -> int:
     """Render every spec below the FOLDERs before and after a change; show what differs.
 
-    A file that does not run is not compared (the manifest). The exit code is 1 if any spec fails
-    after the change.
+    A file that does not run is not compared (the manifest). The exit code is 1 if the
+    change breaks a spec: it fails, or is refused by a rule, and was not before.
     """
     if site and against:
         raise click.UsageError("--site and --against both say what was before: give one of them")
@@ -127,7 +127,7 @@ def impact(
         click.echo(
             json.dumps(report.data(), indent=2, ensure_ascii=False) if as_json else report.text()
         )
-        return stopped or (1 if groups.any_fails else 0)
+        return stopped or (1 if groups.any_broken else 0)
 
 
 def _new_names(sides: Sides) -> list[Problem]:

@@ -14,7 +14,7 @@ import click
 
 from clusterjobs.admin.impact.sides import Side
 from clusterjobs.console import format_problem, printable, styled
-from clusterjobs.errors import InputError, Problem
+from clusterjobs.errors import InputError, Location, Problem
 from clusterjobs.runs.ci_reports import Case
 from clusterjobs.runs.find_specs import Found
 from clusterjobs.runs.load import load
@@ -177,7 +177,7 @@ class Rendered(NamedTuple):
     """The texts of the files by name; without any, the message says why.
 
     `reason` is the message without positions, and `rule` the name of the policy's rule that
-    refuses the spec.
+    refuses the spec. `at`: the line and the column in the spec, if the message is about one.
     """
 
     name: str
@@ -185,6 +185,7 @@ class Rendered(NamedTuple):
     message: str = ""
     reason: str = ""
     rule: str = ""
+    at: Sequence[int] = ()
 
     @property
     def failed(self) -> bool:
@@ -201,7 +202,7 @@ def render_for_comparison(spec: str, site: SiteFolders, owned_as: str = "") -> R
         run = load(Path(spec), site=site, user=user)
         return Rendered(run.plan.job.name, run.files_that_run())
     except InputError as error:
-        return _refused(error)
+        return _refused(error, spec)
     except Exception as error:  # any: thousands of other specs wait
         what = f"internal error, not a mistake in the spec: {type(error).__name__}"
         return Rendered("", {}, f"{spec}: {what}", what)
@@ -236,7 +237,7 @@ def _user(number: int) -> User | None:
     return supposed_user(_name_of(number), ())
 
 
-def _refused(error: InputError) -> Rendered:
+def _refused(error: InputError, spec: str) -> Rendered:
     """The first error speaks for all; a policy's, only if there is no other."""
     errors = [problem for problem in error.problems if not problem.warning]
     first = min(errors or error.problems, key=lambda problem: bool(_rule(problem)))
@@ -244,7 +245,9 @@ def _refused(error: InputError) -> Rendered:
     if len(errors) > 1:
         message += f"\n(and {len(errors) - 1} more)"
     reason = f"{first.path}: {first.what}" if first.path else first.what
-    return Rendered("", {}, message, reason, _rule(first))
+    where = first.where if first.where and first.where.file == spec else None
+    at = (where.line, where.column) if where else ()
+    return Rendered("", {}, message, reason, _rule(first), at)
 
 
 def _rule(problem: Problem) -> str:
@@ -268,7 +271,7 @@ FAILED_BEFORE = "failed_before"
 UNCHANGED = "unchanged"
 BASE = "base"
 STATES = (FAILS, REFUSED, CHANGED, MENDED, NEW, FAILED_BEFORE, UNCHANGED, BASE)
-FAILURES = (FAILS, REFUSED, FAILED_BEFORE)
+BROKEN = (FAILS, REFUSED)  # by the change
 
 _MAX_EXAMPLES = 1_000  # groups whose example is kept
 
@@ -281,20 +284,21 @@ class Outcome(NamedTuple):
     key: str = ""
     text: str = ""
     rule: str = ""
+    at: Sequence[int] = ()
 
 
 @dataclass
 class Group:
     """Specs with the same outcome. `text` is a message or a diff of the first one.
 
-    `messages`: why each spec fails; a change has none.
+    `failures`: the outcome of each spec that fails.
     """
 
     state: str
     text: str
     rule: str
     specs: list[str] = field(default_factory=list)
-    messages: dict[str, str] = field(default_factory=dict)
+    failures: dict[str, Outcome] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -324,8 +328,8 @@ class Groups:
         key = (outcome.state, outcome.key)
         group = self._groups.setdefault(key, Group(outcome.state, text, outcome.rule))
         group.specs.append(outcome.spec)
-        if outcome.state in FAILURES:
-            group.messages[outcome.spec] = outcome.text
+        if outcome.state in (*BROKEN, FAILED_BEFORE):
+            group.failures[outcome.spec] = outcome
 
     def of(self, state: str) -> list[Group]:
         """The groups of a state, the largest first."""
@@ -335,14 +339,17 @@ class Groups:
     def cases(self) -> Iterator[Case]:
         """The cases of a report for CI: each spec that is not unchanged.
 
-        A changed script is a note, not an error.
+        An error is what the change breaks; a failure that it does not mend is a warning.
         """
         for group in self._groups.values():
-            is_note = group.state not in FAILURES
+            is_broken, is_failure = group.state in BROKEN, bool(group.failures)
             kind = group.rule.partition(",")[0] or group.state
             for spec in group.specs:
-                text = group.messages.get(spec, group.text)
-                problem = Problem(text.partition("\n")[0], warning=is_note, info=is_note)
+                one = group.failures.get(spec)
+                text, at = (one.text, one.at) if one else (group.text, ())
+                where = Location(spec, at[0], at[1]) if at else None
+                what = text.partition("\n")[0].removeprefix(f"{where} ")
+                problem = Problem(what, where, warning=not is_broken, info=not is_failure)
                 yield Case(spec, (problem,), kind, text)
 
     @property
@@ -351,8 +358,8 @@ class Groups:
         return sum(self.counts.values()) - self.counts[BASE]
 
     @property
-    def any_fails(self) -> bool:
-        return any(self.counts[state] for state in FAILURES)
+    def any_broken(self) -> bool:
+        return any(self.counts[state] for state in BROKEN)
 
 
 def outcome_of(
@@ -369,7 +376,7 @@ def outcome_of(
             return Outcome(spec, BASE)
         state = FAILED_BEFORE if failed_before else REFUSED if after.rule else FAILS
         key = after.rule or elided(after.reason, names)
-        return Outcome(spec, state, key, after.message, after.rule)
+        return Outcome(spec, state, key, after.message, after.rule, after.at)
     if before is None:
         return Outcome(spec, NEW)
     if before.failed:

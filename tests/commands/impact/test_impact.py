@@ -96,11 +96,17 @@ def test_specs_that_failed_before_are_told_from_those_that_fail_now(
 ) -> None:
     put_spec(sites / "users/ann/broken.yaml", nodes=900)
     put(sites / "users/ann/no-yaml.yaml", "name: [\ncluster: small\n")
-    report = impact("--json", code=1)
+    report = impact("--json", "--sarif", "s.json", code=0)  # the change breaks none
     assert report["counts"]["failed_before"] == 2
     assert report["counts"]["fails"] == 0
     assert [group["state"] for group in report["groups"]] == ["failed_before"] * 2
     assert report["groups"][0]["message"].startswith(f"{sites}/users/ann/broken.yaml:5:8 nodes: ")
+    (run,) = json.loads(pathlib.Path("s.json").read_text())["runs"]
+    (broken,) = [one for one in run["results"] if one["message"]["text"].startswith("nodes: 900 ")]
+    assert broken["level"] == "warning"
+    (place,) = [one["physicalLocation"] for one in broken["locations"]]
+    assert place["artifactLocation"]["uri"].endswith("users/ann/broken.yaml")
+    assert place["region"] == {"startLine": 5, "startColumn": 8}
 
 
 def test_specs_that_no_longer_fail_are_mended(impact: Impact, sites: pathlib.Path) -> None:
@@ -180,8 +186,8 @@ def test_names_that_are_not_utf8_are_shown(impact: Impact, sites: pathlib.Path) 
     path = os.fsencode(sites) + b"/users/\xff.yaml"
     with open(path, "w") as file:  # noqa: PTH123
         file.write(SPEC.format(name="a", cluster="small", nodes=900))
-    assert r"users/\udcff.yaml" in impact(code=1)
-    report = impact("--json", code=1)
+    assert r"users/\udcff.yaml" in impact(code=0)
+    report = impact("--json", code=0)
     assert report["groups"][0]["example"].endswith(r"users/\udcff.yaml")
 
 
