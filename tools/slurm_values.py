@@ -22,7 +22,7 @@ import tempfile
 from typing import Any
 
 from clusterjobs.lab.slurm import SUITES, Slurm, cache_dir, slurm_of
-from clusterjobs.slurm.values import CONF_FILE
+from clusterjobs.slurm.values import CONF_FILE, conf_parameters
 
 LEVELS = ("cluster", "partition", "node")
 NUMBERS = ("0", "1", "12", "70000", "99999999999")
@@ -40,9 +40,13 @@ PLUGINS = {
     "AcctGatherEnergyType": "acct_gather_energy",
     "AcctGatherFilesystemType": "acct_gather_filesystem",
     "AcctGatherInterconnectType": "acct_gather_interconnect",
+    "AcctGatherInfinibandType": "acct_gather_interconnect",
     "AcctGatherProfileType": "acct_gather_profile",
+    "AuthAltTypes": "auth",
     "AuthType": "auth",
     "BurstBufferType": "burst_buffer",
+    "CertgenType": "certgen",
+    "CertmgrType": "certmgr",
     "CliFilterPlugins": "cli_filter",
     "CredType": "cred",
     "HashPlugin": "hash",
@@ -51,10 +55,13 @@ PLUGINS = {
     "JobContainerType": "job_container",
     "JobSubmitPlugins": "job_submit",
     "MCSPlugin": "mcs",
+    "MetricsType": "metrics",
     "MpiDefault": "mpi",
+    "NamespaceType": "namespace",
     "NodeFeaturesPlugins": "node_features",
     "PrEpPlugins": "prep",
     "PreemptType": "preempt",
+    "PrioritySiteFactorPlugin": "site_factor",
     "PriorityType": "priority",
     "ProctrackType": "proctrack",
     "SchedulerType": "sched",
@@ -65,6 +72,7 @@ PLUGINS = {
     "TopologyPlugin": "topology",
 }
 SEVERAL = (
+    "AuthAltTypes",
     "CliFilterPlugins",
     "JobSubmitPlugins",
     "NodeFeaturesPlugins",
@@ -87,8 +95,17 @@ _LEVELS = {"type": "one", "values": [*_DEBUG, *map(str, range(10))]}
 # What cannot be asked one value at a time. Source: slurm.conf(5) of the three versions.
 FIXED: dict[str, dict[str, Any]] = {
     # Users of the system, paths, ranges of ports, values with a part of their own.
-    **dict.fromkeys(("SlurmUser", "SlurmdUser", "BcastExclude", "SlurmctldPort"), _TEXT),
-    **dict.fromkeys(("TaskPluginParam", "SlurmSchedLogLevel", "NamespaceType"), _TEXT),
+    **dict.fromkeys(("SlurmUser", "SlurmdUser", "SlurmctldPort"), _TEXT),
+    "MaxDBDMsgs": {"type": "number", "least": 10000, "most": 4294967295, "words": []},
+    "SlurmSchedLogLevel": {"type": "number", "least": 0, "most": 65535, "words": []},
+    # Values with a form of their own, which only slurmctld reads: written by hand, and compared
+    # with it by tests/slurm/test_values_in_slurm.py.
+    **{
+        name: dict(known)
+        for level in LEVELS
+        for name, known in conf_parameters(level).items()
+        if known["type"] == "form"
+    },
     **dict.fromkeys(("SlurmctldDebug", "SlurmdDebug"), _LEVELS),
     **dict.fromkeys(("SlurmctldSyslogDebug", "SlurmdSyslogDebug"), _LEVELS),
     # Some need GANG beside them, others no PreemptType.

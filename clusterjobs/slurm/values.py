@@ -117,6 +117,14 @@ def wrong_together(settings: Mapping[str, str]) -> Iterator[tuple[str, Wrong]]:
         yield "prioritydecayhalflife", Wrong(what, "add PriorityUsageResetPeriod, or write 7-0")
     if settings.get("mcsplugin", "").lower() == "mcs/group" and "mcsparameters" not in settings:
         yield "mcsplugin", Wrong("mcs/group needs MCSParameters", "add MCSParameters: GROUP")
+    for name, needed in _BESIDE.items():
+        if settings.get(name, "0") != "0" and needed.lower() not in settings:
+            yield name, Wrong(f"it needs {needed}", f"add {needed}")
+    flags = settings.get("prologflags", "").lower()
+    for name in ("jobcontainertype", "namespacetype"):
+        kind = settings.get(name, "").lower()
+        if kind.endswith(("/tmpfs", "/linux")) and not {*flags.split(",")} & {"contain", "x11"}:
+            yield name, Wrong(f"{kind} needs PrologFlags=Contain", "add PrologFlags: Contain")
     select = settings.get("selecttypeparameters", "")
     is_linear = "linear" in settings.get("selecttype", "").lower()
     names_one = re.search("cr_(cpu|core(?!_default)|socket)", select.lower())
@@ -131,6 +139,7 @@ def wrong_together(settings: Mapping[str, str]) -> Iterator[tuple[str, Wrong]]:
 
 
 _MAX_JOB_ID = 67043328  # Slurm's default
+_BESIDE = {"mcsparameters": "MCSPlugin", "slurmschedloglevel": "SlurmSchedLogFile"}
 
 
 def _number(value: str, known: Mapping[str, Any]) -> Wrong | None:
@@ -197,6 +206,12 @@ def _plugins(value: str, known: Mapping[str, Any]) -> Wrong | None:
     return next(filter(None, found), None)
 
 
+def _form(value: str, known: Mapping[str, Any]) -> Wrong | None:
+    if _fits(known["pattern"], value):
+        return None
+    return Wrong(f"Slurm cannot read {value!r}", known["hint"])
+
+
 def _unknown(value: str, values: list[str]) -> Wrong:
     match = nearest(value.lower(), [one.lower() for one in values])
     meant = next((one for one in values if one.lower() == match), "")
@@ -217,6 +232,7 @@ _CHECKS: dict[str, Callable[[str, Mapping[str, Any]], Wrong | None]] = {
     "some": _some,
     "plugin": _plugin,
     "plugins": _plugins,
+    "form": _form,
 }
 
 
@@ -272,6 +288,10 @@ _RANGES = r"\[\d+(-\d+)?(,\d+(-\d+)?)*\]"
 _NODES = rf" *[^][, ]*({_RANGES}[^][, ]*)* *"
 _PARTS = r"(\*(-(\*|\d+))?|\d+(-0*[1-9]\d*)?)"
 _OF_SRUN = "allow-task-sharing"  # of gres-flags; sbatch refuses it
+_LICENSE = r"[^\s,;:=*|]+([:=] ?\d+)?"
+_FEATURE = r"[^][\s&|,()*]+"
+_FEATURE = rf"({_FEATURE}|\({_FEATURE}([&|,]{_FEATURE})*\))(\*0*[1-9]\d*)?"
+_FEATURES = rf"({_FEATURE}|\[{_FEATURE}([&|,]{_FEATURE})*\])"
 _BINDING = [
     _OF_SRUN,
     "disable-binding",
@@ -323,6 +343,10 @@ _OPTIONS: dict[str, Form] = {
     "extra-node-info": Form(
         rf"{_PARTS}(:{_PARTS}){{0,2}}:?", "write SOCKETS:CORES:THREADS, as 2:8:1", _MOST_OF_32_BITS
     ),
+    "constraint": Form(
+        rf"{_FEATURES}([&|,]{_FEATURES})*\|?", "write a100, a100|h100, ib&ssd or [rack1|rack2]"
+    ),
+    "licenses": Form(rf"{_LICENSE}([,;|]{_LICENSE})*,?", "write NAME:COUNT, as matlab:2,fluent:1"),
     "exclusive": _words("user", "mcs", "topo", "exclusive"),
     "get-user-env": Form(r"\d*[SL]?", "write seconds, with S or L for the kind of shell"),
     "gpu-bind": Form(
@@ -381,6 +405,8 @@ _ONLY_IN = (
     ("mem-bind", r"(.*,)?(no)?sort(,.*)?", "22.05 24.11"),
     ("get-user-env", ".+", "22.05 24.11"),
     ("requeue", ".+", "26.05"),
+    ("licenses", r".*\|.*", "26.05"),
+    ("licenses", ".*=.*", "24.11 26.05"),
 )
 _TIMES = ("time-min", "delay-boot")
 

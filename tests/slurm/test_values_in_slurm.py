@@ -89,6 +89,24 @@ WRONG_CONF = [
     ("node", "Sockets", "INFINITE"),
     ("node", "SocketsPerBoard", "65535"),
     ("node", "ThreadsPerCore", "1k"),
+    ("cluster", "AccountingStorageTRES", "gres/gpu,foo"),
+    ("cluster", "AccountingStorageTRES", "cpu, mem"),
+    ("partition", "TRESBillingWeights", "CPU=x"),
+    ("partition", "TRESBillingWeights", "gpu=2"),
+    ("partition", "TRESBillingWeights", "CPU:1.0"),
+    ("node", "TRESWeights", "foo=1"),
+    ("cluster", "Licenses", "matlab:x"),
+    ("cluster", "Licenses", "matlab:10k"),
+    ("cluster", "Licenses", "a:1 b:2"),
+    ("cluster", "MaxDBDMsgs", "100"),
+    ("cluster", "SlurmSchedLogLevel", "debug"),
+    ("cluster", "BcastExclude", "/lib,usr"),
+    ("cluster", "TaskPluginParam", "cores,threads"),
+    ("cluster", "TaskPluginParam", "autobind=x"),
+    ("cluster", "AuthAltTypes", "auth/jwtt"),
+    ("cluster", "AcctGatherInfinibandType", "acct_gather_interconnect/ofde"),
+    ("node", "Port", "70000"),
+    ("node", "State", "UP"),
 ]
 # slurmctld starts with these. slurmd does not, or nothing records the jobs.
 NO_SUCH_PLUGINS = [
@@ -127,6 +145,24 @@ RIGHT_CONF = [
     ("partition", "DefCpuPerGPU", "6"),
     ("partition", "DefMemPerGPU", "9000"),
     ("node", "Weight", "1000"),
+    ("cluster", "PriorityWeightTRES", "CPU=-1.5,mem=0.25GiB,"),
+    ("partition", "TRESBillingWeights", "cpu=.5,Energy=1e3"),
+    ("cluster", "Licenses", "matlab*3;fluent@srv: 10,a"),
+    ("cluster", "MaxDBDMsgs", "10k"),
+    ("cluster", "BcastExclude", "NONE"),
+    ("cluster", "TaskPluginParam", "Verbose,autobind=Threads"),
+    ("node", "Port", "[7000-7007]"),
+    ("node", "State", "cloud+drain"),
+]
+# Parameters with a form of their own, and bases from which other values are made.
+FORMS = [
+    ("cluster", "AccountingStorageTRES", ["cpu,mem", "Billing"]),
+    ("partition", "TRESBillingWeights", ["CPU=1.5,Mem=0.25G", "cpu=1e3"]),
+    ("cluster", "Licenses", ["matlab:10,fluent:3", "a*3;b=2"]),
+    ("cluster", "BcastExclude", ["/lib,/usr", "none"]),
+    ("cluster", "TaskPluginParam", ["cores,verbose", "autobind=threads"]),
+    ("node", "Port", ["7000", "[7000-7007]"]),
+    ("node", "State", ["CLOUD", "CLOUD+DRAIN"]),
 ]
 WRONG_OPTIONS = [
     *[("mem", one) for one in ("64GiB", "64 G", "half", "-1", "1.5G", "64GBs")],
@@ -166,6 +202,8 @@ WRONG_OPTIONS = [
     *[("cpu-freq", one) for one in ("me", "on", "low-high:po", "1000:performance")],
     *[("distribution", "plane=0"), ("distribution", "arbitrary:block"), ("exclusive", "u")],
     *[("ntasks-per-tres", "0"), ("requeue", "yes"), ("oom-kill-step", "2"), ("resv-ports", "x")],
+    *[("constraint", one) for one in ("a&&b", "[a|b", "a|b]", "&a", "a*x", "a*0", "a b", "(a|b")],
+    *[("licenses", one) for one in ("a:x", "a:-1", "a:10k", "a:1 a:2", "a:1.5", ":2")],
     *[("tres-bind", "gpu:closest"), ("tres-bind", "gres/gpu:close"), ("mem-update", "10%@30")],
 ]
 RIGHT_OPTIONS = [
@@ -223,6 +261,8 @@ RIGHT_OPTIONS = [
     *[("signal", "B:XCPU@60"), ("mincpus", "+01"), ("mem", "+1G"), ("open-mode", "a")],
     *[("extra-node-info", "*-1"), ("exclusive", "exclusive"), ("no-kill", "set")],
     *[("distribution", "NoPack"), ("switches", "1@UNLIMITED"), ("wait-all-nodes", "01")],
+    *[("constraint", "[a|b]&a"), ("constraint", "(a|b)&a"), ("constraint", "[a*1&b*3]")],
+    *[("licenses", "a:2;a"), ("licenses", "a: 2"), ("licenses", "a:2,")],
     *[("exclusive", "user"), ("switches", "2@10:00"), ("nice", "-5"), ("open-mode", "append")],
 ]
 
@@ -386,6 +426,11 @@ _TOGETHER = [
     {"FirstJobId": "70000000"},
     {"FirstJobId": "700", "MaxJobId": "600"},
     {"FirstJobId": "67043328"},
+    {"MCSParameters": "group"},
+    {"SlurmSchedLogLevel": "1"},
+    {"JobContainerType": "job_container/tmpfs"},
+    {"JobContainerType": "job_container/tmpfs", "PrologFlags": "Alloc"},
+    {"JobContainerType": "job_container/none"},
     {"SelectTypeParameters": "CR_LLN"},
     {"SelectTypeParameters": "CR_Memory,CR_Pack_Nodes"},
     {"SelectTypeParameters": "CR_Socket,CR_Pack_Nodes"},
@@ -470,6 +515,32 @@ def test_slurmctld_takes_generated_values_of_each_type(controller: Controller) -
     assert different == []
 
 
+# The lab has no slurmdbd, 8 nodes, and these CPUs.
+_OF_THE_LAB = "slurmdbd is required|must equal that of NodeName|failed to parse tres weights.*/"
+
+
+def test_slurmctld_takes_each_generated_value_of_a_form_that_the_table_takes(
+    controller: Controller,
+) -> None:
+    random, asked, refused, different = Random(31), 0, 0, []
+    for level, name, bases in FORMS:
+        for value in _generated(random, bases, 30):
+            if value != value.strip():
+                continue  # ParallelCluster writes no quotes
+            wrong = wrong_conf_value(level, name, value)
+            said = controller.complaint(level, name, value)
+            controller.stop()
+            asked, refused = asked + 1, refused + bool(said)
+            if said and not wrong and not re.search(_OF_THE_LAB, said):
+                different.append((level, name, value, _last(said)))
+            if wrong and not said:
+                print(f"refused here alone: {level} {name}={value!r}")
+    print(*different, sep="\n")
+    print(f"{asked} values, {refused} refused by Slurm, {len(different)} of these taken here")
+    assert refused > 50
+    assert different == []
+
+
 def test_plugins_without_a_file_are_refused(slurm: Slurm) -> None:
     folder = slurm.plugin_dir
     assert folder
@@ -525,6 +596,9 @@ _NOT_THE_VALUE = {
     "ntasks-per-tres": "needs either a GRES",
     **dict.fromkeys(("mem-update", "oom-kill-step"), "unrecognized option"),
     "resv-ports": "unrecognized option|step management must be enabled",
+    # Names that the lab's nodes lack, or too many nodes.
+    "constraint": f"{_NODE}|Invalid feature specification",
+    "licenses": "Invalid license specification|not available",
 }
 _ALPHABET = "0129-:,.=@* xkGB+%/[]_T"
 _PLAIN = "0 -1 1 01 1x 1.5 1-0 - * 1,2 1:60 2147483647 65535 yes no none".split()  # noqa: SIM905
