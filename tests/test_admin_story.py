@@ -236,7 +236,8 @@ def test_prices_of_the_site_are_listed_and_those_of_no_nodes_are_named(admin: Ad
     assert "prices[1]" not in shown
     (SITE / "clusters").mkdir(exist_ok=True)
     (SITE / "clusters/own.yaml").write_text(
-        "kind: slurm\nnode_types: {dgx: {cpus: 96, memory_mib: 500000, gpus: 8, fabric: ethernet}}\n"
+        "kind: slurm\n"
+        "node_types: {dgx: {cpus: 96, memory_mib: 500000, gpus: 8, fabric: ethernet}}\n"
         "partitions: {main: {nodes: {dgx: 64}}}\n"
     )
     assert "warning" not in admin.runs("site")

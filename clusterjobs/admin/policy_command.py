@@ -332,8 +332,7 @@ def _show_results(
     results: Sequence[Result], rules: Sequence[SiteRule], changed: Sequence[pathlib.Path]
 ) -> None:
     rows = [["", "example", "as", "must break", "breaks"]]
-    for one in results:
-        rows.append(["ok" if one.is_ok else "differs", *map(printable, one.cells())])
+    rows += [["ok" if one.is_ok else "differs", *map(printable, one.cells())] for one in results]
     click.echo(table(rows))
     show_problems([problem for one in results for problem in one.problems])
     for rule, where in rules:

@@ -81,6 +81,7 @@ class _Options:
     in_job: bool = False  # ask it in a job
     validators_ran: bool = True  # False if ParallelCluster's validators did not run
     reports: dict[str, Report] = field(default_factory=dict)  # of each config, as JSON
+    releases: set[str] = field(default_factory=set)  # of ParallelCluster, which were asked
 
 
 @click.command(epilog=_EXAMPLES)
@@ -136,6 +137,7 @@ def validate(
         print_json(
             {
                 "parallelcluster_asked": options.validators_ran,
+                "parallelcluster_releases": sorted(options.releases),
                 "files": [
                     {
                         "file": name,
@@ -252,6 +254,7 @@ def _validate_config(
     from clusterjobs.validation.schema import check_config
 
     _refuse_unknown(release)
+    options.releases.add(release)
     config = json.dumps([release, data], default=repr)
     report = options.reports.get(config)
     if report is None:  # it takes seconds, and many specs may have the same config
@@ -288,6 +291,8 @@ def _show_summary(found: dict[str, list[Problem]], options: _Options) -> None:
         if not _has_errors(problems):
             count = sum(problem.warning for problem in problems)
             click.echo(f"{name}: ok" + (f", warnings and notes: {count}" if count else ""))
+    if options.releases - {CURRENT}:
+        click.echo(f"checked for ParallelCluster {', '.join(sorted(options.releases))}", err=True)
     if not options.validators_ran and not is_installed():
         click.echo(
             "skipped: ParallelCluster's own schema and validators; "

@@ -63,6 +63,7 @@ def test_a_key_that_the_release_lacks_is_called_newer(
     assert "c.yaml:6:1 Monitoring: Monitoring is newer than ParallelCluster 3.9.1" in said
     assert "hint: remove it, or upgrade the cluster: 3.16.1 has it" in said
     assert "installing" not in said
+    assert "checked for ParallelCluster 3.9.1\n" in said
     site = tmp_path / "site.yaml"
     site.write_text("parallelcluster: 3.9.1\n")
     assert run(["validate", str(config), "--site", str(site)]) == 1
