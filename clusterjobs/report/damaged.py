@@ -138,14 +138,15 @@ def _odd_losses(windows: Sequence[tuple[int, Window]]) -> list[int]:
 
 
 def _odd_skips(windows: Sequence[tuple[int, Window]]) -> list[int]:
-    """Places of more skipped steps than there were since the line before.
+    """Places of more skipped steps than there were since the line that counted them before.
 
     The first line may count those of an earlier start.
     """
+    counted = [(place, one) for place, one in windows if "skipped" in one.values]
     return [
         place
-        for (_, before), (place, one) in itertools.pairwise(windows)
-        if 0 < one.step - before.step < one.values.get("skipped", 0.0)
+        for (_, before), (place, one) in itertools.pairwise(counted)
+        if 0 < one.step - before.step < one.values["skipped"]
     ]
 
 

@@ -228,6 +228,7 @@ class LogReader:
             for form in self._holding
             if form in formats
             for one in form.held()
+            if isinstance(one, Window) or form is self._formats[0]
         ]
 
     def _release(self, raw: bytes) -> None:

@@ -367,7 +367,7 @@ FORMS: Mapping[str, Form] = {
             f"total_tokens={x * 32768:,}\n    throughput/device/tokens_per_second={EACH:,.1f}\n"
             "    throughput/device/batches_per_second=2.0000\n"
         ),
-        "steps tokens_per_second loss",
+        "steps step_seconds tokens_per_second loss",
         every=1,
     ),
     "OLMo-core": Form(
@@ -377,7 +377,7 @@ FORMS: Mapping[str, Form] = {
             f"BPS=2.0\n    throughput/device/TPS={EACH:,.0f}\n    throughput/device/TPS (actual "
             f"avg)={EACH / 2:,.0f}\n    throughput/device/MFU=32.1\n    train/CE loss={loss(x)}\n"
         ),
-        "steps tokens_per_second loss",
+        "steps step_seconds tokens_per_second loss",
         every=1,
     ),
     "Levanter": Form(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from clusterjobs.report.damaged import undamaged
 from clusterjobs.report.logs.log import read_log
 from clusterjobs.report.logs.records import Event, Log, Window
 
@@ -243,3 +244,61 @@ def test_validations_that_count_samples_do_not_count_as_lines_of_the_training() 
         for x in range(1, 4)
     )
     assert [one.step for one in windows(text)] == [1, 2, 3]
+
+
+def test_skipped_steps_are_since_the_line_that_counted_them_before() -> None:
+    """A program's own line of each step stands between those of DeepSpeed."""
+    records = [Window(step, {"loss": 1.0}) for step in range(1, 10)]
+    records.append(Window(10, {"loss": 1.0, "skipped": 7.0}))
+    assert undamaged([Window(0, {"skipped": 0.0}), *records]).notes == ()
+
+
+def test_only_lines_of_pix2pix_count_its_epochs() -> None:
+    """Each 100 of 180 samples an epoch; the line of a checkpoint counts since the start."""
+    text = "batch_size: 1\n"
+    for number in range(100, 1801, 100):
+        epoch, iters = divmod(number - 1, 180)
+        text += f"(epoch: {epoch + 1}, iters: {iters + 1}, time: 0.5, data: 0.1) G: 1.0\n"
+        text += f"saving the model at the end of epoch {epoch + 1}, iters {180 * (epoch + 1)}\n"
+    assert [one.step for one in windows(text)] == [*range(100, 1801, 100)]
+
+
+def test_losses_that_come_behind_all_states_of_the_bar_have_its_speed() -> None:
+    """Standard output was a file, whose buffer was written at the end: 2 s a step."""
+    text = "\r".join(
+        f"{step}%|#| {step}/100 [{2 * step // 60:02d}:{2 * step % 60:02d}<00:10,  2.50s/it]"
+        for step in range(101)
+    )
+    for step in range(10, 101, 10):
+        text += f"\n{{'loss': '{9 - step / 50}', 'epoch': '{step / 100}'}}"
+    text += "\n{'train_runtime': '230', 'train_steps_per_second': '0.435', 'epoch': '1'}\n"
+    found = windows(text)
+    assert [one.step for one in found] == [*range(10, 101, 10)]
+    speeds = [one.values["seconds"] for one in found[:-1]]  # too few states are behind it
+    assert speeds == pytest.approx([2] * 9, rel=0.05)
+
+
+def test_lightning_goes_on_inside_an_epoch_with_a_bar_that_does_not_say_which() -> None:
+    def bar(title: str, step: int, total: str) -> str:
+        return f"{title}: |#| {step}/{total} [00:{step:02d}<00:09, 1.0it/s, train_loss=2.0]\r"
+
+    whole = "".join(bar("Epoch 2", step, "20").replace("|#|", "9%|#|") for step in range(1, 21))
+    part = "".join(bar("Training", step, "?") for step in range(11, 21))
+    assert [one.step for one in windows(part + whole + "\n")] == [*range(31, 61)]
+    assert ("lines", None) in events(part + "\n")  # whose steps are unknown
+
+
+def test_epochs_of_mlperf_are_no_steps_where_the_batch_may_be_of_tokens() -> None:
+    text = (
+        ':::MLLOG {"key": "submission_benchmark", "value": "NAME"}\n'
+        ':::MLLOG {"key": "global_batch_size", "value": 100}\n'
+        ':::MLLOG {"key": "train_samples", "value": 1000}\n'
+    )
+    for epoch in range(1, 4):
+        time = 1_700_000_000_000 + 60_000 * epoch
+        text += (
+            f':::MLLOG {{"key": "eval_accuracy", "time_ms": {time}, "value": 0.5, '
+            f'"metadata": {{"epoch_num": {epoch}}}}}\n'
+        )
+    assert [one.step for one in windows(text.replace("NAME", "ssd"))] == [10, 20, 30]
+    assert windows(text.replace("NAME", "transformer")) == []

@@ -9,6 +9,7 @@ between two states that are far enough apart; windows wait for it.
 
 from __future__ import annotations
 
+import bisect
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -40,6 +41,7 @@ class Bar(NamedTuple):
     """A state. `seconds` since the bar began; `total` 0 if there is none.
 
     `title` and `rest`: what the program shows in front of the bar, and behind the speed.
+    `is_open`: Lightning's `12/?`.
     """
 
     done: int
@@ -47,6 +49,7 @@ class Bar(NamedTuple):
     seconds: int
     title: str
     rest: str
+    is_open: bool = False
 
 
 def bars_of(line: str) -> Iterator[Bar]:
@@ -60,7 +63,9 @@ def bars_of(line: str) -> Iterator[Bar]:
         title = line[before : found.start()][-200:]
         title = _PERCENT.sub("", title) if done else title
         before = found.end()
-        yield Bar(int(done or no_total or only), int(total or 0), seconds, title, rest)
+        yield Bar(
+            int(done or no_total or only), int(total or 0), seconds, title, rest, bool(no_total)
+        )
 
 
 class Clock:
@@ -99,6 +104,26 @@ class Clock:
             return None
         self._base = now
         return passed / done
+
+
+class Speeds:
+    """The time of a step along one bar, of each part that is long enough for one."""
+
+    def __init__(self) -> None:
+        self._clock = Clock()
+        self._ends: list[int] = []
+        self._seconds: list[float] = []
+
+    def see(self, bar: Bar) -> None:
+        if self._ends and bar.done < self._ends[-1]:
+            self._ends, self._seconds = [], []
+        if seconds := self._clock.see(bar):
+            self._ends.append(bar.done)
+            self._seconds.append(seconds)
+
+    def at(self, step: int) -> float | None:
+        place = bisect.bisect_left(self._ends, step)
+        return self._seconds[place] if place < len(self._ends) else None
 
 
 class Waiting:
@@ -148,6 +173,7 @@ class _Series:
         self.window: Window | None = None  # of the last state, which may be drawn again
         self.has_waited = False  # for a validation since then
         self.epochs: int | None = None  # that a bar around this one counts
+        self.unplaced: list[Window] = []  # whose epoch only the next bar says
 
     def is_inside(self, bar: Bar) -> bool:
         """Whether this bar counts the epochs, each of which has a bar of its own."""
@@ -157,6 +183,10 @@ class _Series:
             and _OF_EPOCHS.fullmatch(bar.title) is not None
             and _OF_EPOCHS.fullmatch(state.title) is None
         )
+
+    def is_resumed(self) -> bool:
+        """Whether Lightning goes on inside an epoch, with a bar that does not say which one."""
+        return self.state is not None and self.state.is_open and self.epoch is None
 
     def leave_state(self) -> Iterator[Window]:
         """The next state is drawn: what is certain of the windows so far."""
@@ -194,23 +224,33 @@ class Bars:
             if series.is_inside(bar):
                 series.epochs = bar.done
                 continue
-            yield from self._take(series, bar, values, rank)
+            was_resumed = series.is_resumed()
+            found = [*self._take(series, bar, values, rank)]
+            if was_resumed:
+                series.unplaced += found
+                found = []
+            if series.unplaced and series.epoch and bar.total:
+                before = (series.epoch - 1) * bar.total
+                found = [one._replace(step=one.step + before) for one in series.unplaced]
+                series.unplaced = []
+            yield from found
 
     def held(self) -> list[Window | Event]:
         """What waits for a speed, or for being drawn again."""
-        return [
-            window
-            for series in self._series.values()
-            for window in (*_timed(series.waiting.held()), series.window)
-            if window
-        ]
+        found: list[Window | Event] = []
+        for series in self._series.values():
+            waiting = [*_timed(series.waiting.held()), *filter(None, [series.window])]
+            if series.is_resumed() and (series.unplaced or waiting):
+                found.append(Event("lines"))
+            found += [*series.unplaced, *waiting]
+        return found
 
     def drop_held(self) -> None:
         self._series.clear()
 
     def _take(
         self, series: _Series, bar: Bar, values: Mapping[Quantity, float], rank: int | None
-    ) -> Iterator[Window | Event]:
+    ) -> Iterator[Window]:
         found = _EPOCH.search(bar.title)
         if found and found[1]:
             self.name = "horovod"
@@ -229,7 +269,7 @@ class Bars:
                 yield from _timed(series.waiting.begin())
                 follows = epoch is None or series.epoch is None or epoch == series.epoch + 1
                 is_whole = last.done == last.total or (epoch is not None and not last.total)
-                if follows and is_whole:
+                if follows and is_whole and not (last.is_open and series.epoch is None):
                     series.before += last.done  # the next one may be shorter
                 else:
                     series.before = (epoch or 0) * bar.total

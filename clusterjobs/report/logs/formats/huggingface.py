@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from clusterjobs.report.logs.bounds import MOST_STEPS
-from clusterjobs.report.logs.formats.bars import HINTS, Bar, Waiting, bars_of
+from clusterjobs.report.logs.formats.bars import HINTS, Bar, Speeds, Waiting, bars_of
 from clusterjobs.report.logs.records import Event, Quantity, Window
 
 _NAMES: dict[str, Quantity] = {
@@ -28,6 +28,7 @@ _NAMES: dict[str, Quantity] = {
 }
 _LONGEST = 10_000
 _MOST_EPOCHS = 1e6
+_MOST_BARS = 100  # of different lengths: loading, mapping, evaluation
 _OFF = 0.3  # of a step
 _FEWEST = 3  # lines that show which bar has their step
 _MOST_LINES = 200_000  # that wait for the length of an epoch
@@ -60,12 +61,14 @@ class _Progress:
 
     `lines`: those whose step only their epochs say. `pairs`: of the lines that wait, the epoch, and
     the states of the bar before and behind; `takes_before`: which of the two has the step.
+    `speeds`: of each bar, by its length.
     """
 
     bar: Bar | None = None
     line: _Line | None = None
     lines: list[_Line] = field(default_factory=list)
     waiting: Waiting = field(default_factory=Waiting)
+    speeds: dict[int, Speeds] = field(default_factory=dict)
     above: int = 0  # the state before `line`
     pairs: list[tuple[float, int, int]] = field(default_factory=list)
     takes_before: bool | None = None
@@ -115,7 +118,8 @@ class HuggingFace:
         found: list[Window | Event] = []
         for one in self._ranks.values():
             found += _placed(replace(one), one.waiting.held())
-            found += _by_epoch(_all_lines(one), _guess(one))
+            speeds = one.speeds.get(one.total or (one.bar.total if one.bar else 0))
+            found += _by_epoch(_all_lines(one), _guess(one), speeds)
         return found
 
     def drop_held(self) -> None:
@@ -126,6 +130,8 @@ class HuggingFace:
         if progress.total and bar.total != progress.total:
             return
         before, progress.bar = progress.bar, bar
+        if bar.total in progress.speeds or len(progress.speeds) < _MOST_BARS:
+            progress.speeds.setdefault(bar.total, Speeds()).see(bar)
         if progress.line and not progress.lines:
             line, progress.line = progress.line, None
             if not progress.total:
@@ -150,20 +156,23 @@ class HuggingFace:
         progress.lines, progress.line = _all_lines(progress), None
         progress.lines.append(line)
         if len(progress.lines) > _MOST_LINES:
-            yield from _by_epoch(progress.lines, _guess(progress))
+            yield from _by_epoch(progress.lines, _guess(progress), None)
             progress.lines = []
 
     def _end(self, progress: _Progress, numbers: Mapping[str, float]) -> Iterator[Window | Event]:
         """The last line: how many steps there were, and how many epochs they are."""
         steps = numbers["train_runtime"] * numbers.get("train_steps_per_second", 0.0)
-        total = progress.total or (progress.bar.total if progress.bar else 0)
-        total = total or (round(steps) if 0 <= steps < MOST_STEPS else 0)
+        done = round(steps) if 0 <= steps < MOST_STEPS else 0
+        total = progress.total or (progress.bar.total if progress.bar else 0) or done
+        if done and progress.lines:  # the last bar may be that of an evaluation
+            total = min([total, *progress.speeds], key=lambda one: abs(one - steps))
         epochs = _Line(numbers, None).epoch
         yield from _placed(progress, progress.waiting.begin())
         if progress.line and progress.bar:  # nothing was drawn behind the last line
             yield progress.line.at(progress.on_interval(progress.bar.done))
         lines = progress.lines
-        yield from _by_epoch(lines, total / epochs if epochs else None)
+        speeds = progress.speeds.get(total)
+        yield from _by_epoch(lines, total / epochs if epochs else None, speeds)
         if lines and total:
             yield Event("length", value=total)
 
@@ -234,10 +243,13 @@ def _gap(lines: Sequence[_Line]) -> float:
     return sum(forward) / len(forward) if forward else lines[0].epoch if lines else 0.0
 
 
-def _by_epoch(lines: Sequence[_Line], steps_per_epoch: float | None) -> Iterator[Window | Event]:
+def _by_epoch(
+    lines: Sequence[_Line], steps_per_epoch: float | None, speeds: Speeds | None
+) -> Iterator[Window | Event]:
     """Windows with the steps that their epochs say; without a length of an epoch, lines count.
 
     Lines count from the first, and from each whose epoch falls back, as it does after a restart.
+    `speeds`: of the bar that was drawn before them.
     """
     gap = _gap(lines)
     interval = max(1, round(gap * steps_per_epoch)) if steps_per_epoch else 1
@@ -248,7 +260,10 @@ def _by_epoch(lines: Sequence[_Line], steps_per_epoch: float | None) -> Iterator
         starts_again = line.epoch < before
         count = max(1, round(line.epoch / gap)) if gap and starts_again else count + 1
         before = line.epoch
-        yield line.at(count * interval)
+        window = line.at(count * interval)
+        if steps_per_epoch and speeds and (seconds := speeds.at(window.step)):
+            window = window.with_values({**window.values, "seconds": seconds})
+        yield window
 
 
 def _numbers(text: str) -> dict[str, float]:

@@ -26,6 +26,8 @@ _VALUES: dict[str, Quantity] = {
     "lr": "learning_rate",
 }
 _COUNTS = ("step", "samples_count", "epoch_num")
+# Their batch counts what `train_samples` counts; that of texts may be of tokens.
+_OF_IMAGES = ("resnet", "ssd", "maskrcnn", "retinanet", "unet3d")
 _SIZES = ("global_batch_size", "max_sequence_length", "train_samples")
 _SAME = 1.5  # a count and the time agree up to this factor: some of it is evaluation
 _EVAL = "eval_accuracy"
@@ -45,6 +47,7 @@ class MlPerf:
         self._start: tuple[float, float] | None = None  # of a block
         self._has_blocks = False
         self._rate = 0.0
+        self._is_of_images = False
 
     def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:
         entry = _entry(line.partition(_MARK)[2])
@@ -53,6 +56,8 @@ class MlPerf:
         time = milliseconds / 1000 if _is_number(milliseconds) else None
         if key in _SIZES and _is_number(value) and value > 0:
             self._sizes[key] = float(value)
+        if key == "submission_benchmark":
+            self._is_of_images = value in _OF_IMAGES
         name, count = _count(metadata if isinstance(metadata, dict) else {})
         if key == "block_start" and time is not None:
             first = metadata.get("first_epoch_num") if isinstance(metadata, dict) else None
@@ -114,7 +119,7 @@ class MlPerf:
             return tokens
         if count % batch == 0:
             return batch
-        if name == "epoch_num" and 0 < epochs < 1 and not step:
+        if name == "epoch_num" and self._is_of_images and 0 < epochs < 1 and not step:
             return epochs
         return 1.0 if name == "step" and not step else None
 

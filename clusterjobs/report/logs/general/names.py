@@ -34,7 +34,7 @@ _TIMES = (  # beside those made of the words above
 _MILLISECONDS = ("elapsed_time_per_iteration_ms",)
 _CLOCKS = (  # since the start of the training
     *("elapsed", "elapsed_time", "train_time", "time_elapsed", "total_time", "wall_time"),
-    *("wall_clock", "wall", "time_since_start", "elapsed_seconds"),
+    *("wall_clock", "wall", "time_since_start", "elapsed_seconds", "used_time", "total_used_time"),
 )
 _LOSSES = (
     *("loss", "crossentropyloss", "cross_entropy", "cross_entropy_loss"),
@@ -132,7 +132,7 @@ _SAME = _PARTS | frozenset(
         *("cur", "current", "smoothed", "ema", "perf", "throughput", "system", "timing", "speed"),
         *("metrics", "global", "info", "debug", "root", "main", "log", "console"),
         *("progress", "last", "step", "batch", "iter", "iteration", "interval", "avr", "is"),
-        *("per", "this", "the"),
+        *("per", "this", "the", "so", "far"),
     )
 )
 _OF_GPUS = _SAME | {"gpu", "peak", "max", "reserved", "rank", "last"}  # of memory

@@ -42,7 +42,7 @@ _GOES_ON = re.compile(r",? \d{1,2} ?(?:m|min|minutes?|s|secs?|seconds?)\b")  # `
 _LOCATION = re.compile(
     r"(?:^|[\s|(\[])[\w.]{1,80}:[\w<>]{1,80}:$"
 )  # of Loguru: `module:function:12`
-_RANGE = re.compile(r"(?:-| and | to |\.\.)\d")  # `steps 0 and 100`
+_RANGE = re.compile(r"-\S| and | to |\.\.\d")  # `steps 0 and 100`
 _UNIT_OF_NAME = re.compile(r"(?:\((ms|s|secs?|seconds|gi?b|mi?b|%)\)| in (s|ms|gi?b|mi?b))$")
 _SEPARATOR = re.compile(r"[|;:(){}\[\],\t]| - |  +|=>|\. ")
 _IN_PARENTHESES = re.compile(r" ?\(([a-z/]{1,15})\)$")  # `iter(train)`, `loss (val)`

@@ -83,8 +83,8 @@ class Epochs:
         if epoch not in self._before:
             before = self._before.get(self._epoch, 0) if self._epoch is not None else 0
             if self._epoch is not None and step <= self._step and epoch > self._epoch:
-                # With one line in each epoch, it is the last one.
-                seen = self._step + self._gap - step if self._gap else self._step
+                # Of the first lines, the first step is the distance, too.
+                seen = self._step + (self._gap or self._step) - step
                 own = length * (epoch - self._epoch) if length else seen
                 before += own
             self._before[epoch] = before
@@ -94,6 +94,14 @@ class Epochs:
             self._gap = step - self._step
         self._epoch, self._step = epoch, step
         return self._before[epoch] + step
+
+
+class Above(NamedTuple):
+    """The step that lines below go on with, and how many did. `time`: that its line shows."""
+
+    step: int
+    time: float | None
+    lines: int = 0
 
 
 class Meant(NamedTuple):
@@ -263,7 +271,7 @@ class General:
         self._first_epoch = 1  # or 0
         self._epochs: defaultdict[int | None, Epochs] = defaultdict(Epochs)
         self._epoch_above: dict[int | None, int] = {}
-        self._above: dict[int | None, tuple[int, int]] = {}  # rank -> step, and lines since then
+        self._above: dict[int | None, Above] = {}
         self._above_name: tuple[str, ...] = ()  # of the step above
         self._above_is_used = False
         self._last = 0  # step
@@ -360,7 +368,7 @@ class General:
         if options := _BATCH.match(line):
             self._batch = int(options[1])
         samples = self._batch if self._dialect.of_samples else 1  # of a step
-        if not samples:
+        if not samples or (self._dialect.of_samples and not self._dialect.mark.search(line)):
             return
         numbers, _ = numbers_of(line)
         found = find(line, numbers, self._dialect, self._above_name)
@@ -376,6 +384,14 @@ class General:
             return
         if found.is_of_epoch and 0 < found.length < _whole(texts[found.step]):
             raise ValueError("a step behind the last one of its epoch")
+        values, validation = values_of(found.values, texts), values_of(found.others, texts)
+        if "loss" in validation and "loss" not in values:
+            values.pop("line_seconds", None)  # how long the validation took
+        is_step = found.is_timed or "loss" in values or "line_seconds" in values
+        is_head = is_step or not line[numbers[-1].end :].strip(_BEHIND_HEAD)
+        if not (is_head or found.is_other or "loss" in validation):
+            self._above.pop(rank, None)
+            return
         number = self._step_of(
             _whole(texts[found.step]) // samples + self._dialect.from_zero,
             _whole(texts[found.epoch]) if found.epoch >= 0 else None,
@@ -383,25 +399,23 @@ class General:
             found.is_of_epoch,
             rank,
         )
-        if "loss" in (validation := values_of(found.others, texts)):
+        if "loss" in validation:
             yield Event("validation", number, validation["loss"])
         if found.is_other:
             self._above.pop(rank, None)
             return
         self._last = number
-        values = values_of(found.values, texts)
         if "seconds" in values:
             values["seconds"] *= samples
-        if "loss" in validation and "loss" not in values:
-            values.pop("line_seconds", None)  # how long the validation took
-        is_step = found.is_timed or "loss" in values or "line_seconds" in values
-        if is_step or not line[numbers[-1].end :].strip(_BEHIND_HEAD):
-            self._above[rank], self._above_name = (number, 0), numbers[found.step].name
+        time = None if found.is_timed else stamp_of(line)
+        if is_head:
+            self._above[rank] = Above(number, None if is_step else time)
+            self._above_name = numbers[found.step].name
         else:
             self._above.pop(rank, None)
         if not is_step:
             return
-        if not found.is_timed and (time := stamp_of(line)) is not None:
+        if time is not None:
             values["time"] = time
         yield Window(number, values, None, rank)
         if self._has_pairs:
@@ -465,17 +479,21 @@ class General:
         self, line: str, found: Found, texts: Sequence[str], rank: int | None
     ) -> Iterable[Window]:
         """What an indented line says of the step above, or one with the time of a step."""
-        step, lines = self._above.get(rank, (0, _MOST_LINES))
+        above = self._above.get(rank, Above(0, None, _MOST_LINES))
         is_other = BAR in line or _OTHER_LINE.search(line)
         is_time = any(
             one.field.meaning == "seconds" and one.field.rank < BY_UNIT for one in found.values
         )
-        if not (line[:1].isspace() or is_time) or lines >= _MOST_LINES or is_other:
+        if not (line[:1].isspace() or is_time) or above.lines >= _MOST_LINES or is_other:
             return
-        self._above[rank] = step, lines + 1
         self._above_is_used = True
-        if values := values_of(found.values, texts):
-            yield Window(step, values, None, rank)
+        values = values_of(found.values, texts)
+        if values and above.time is not None:
+            values["time"] = above.time
+        time = None if values else above.time
+        self._above[rank] = Above(above.step, time, above.lines + 1)
+        if values:
+            yield Window(above.step, values, None, rank)
 
 
 def _without_step(numbers: Sequence[Number], start: int) -> list[Number]:
