@@ -74,7 +74,7 @@ def _ms_per_spec(run: _Run) -> float:
 
 def _impact(folder: Path, count: int, site: str = "new") -> _Run:
     program = str(Path(sys.executable).with_name("clusterjobs"))
-    options = ["--site", str(folder / "old"), "--jobs", str(WORKERS), "--json"]
+    options = ["--before", str(folder / "old"), "--jobs", str(WORKERS), "--json"]
     command = [sys.executable, program, "impact", str(folder / str(count)), *options]
     environment = {
         **os.environ,

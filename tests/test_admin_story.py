@@ -60,7 +60,7 @@ class Admin:
 
     def sees_impact(self, *said: str) -> str:
         """What the working copy would change in the users' 30 specs."""
-        shown = self.runs(f"impact users --site {RELEASED} --jobs 2")
+        shown = self.runs(f"impact users --before {RELEASED} --jobs 2")
         for text in said:
             assert text in shown
         return shown
@@ -186,7 +186,8 @@ def test_a_rule_that_starts_later_is_explained_and_reported_to_ci(admin: Admin) 
         spec = pathlib.Path(f"users/user{user}/exp1.yaml")
         spec.write_text(spec.read_text().replace("time_limit: 60", "time_limit: 600"))
     (SITE / "policy.yaml").write_text("rules:\n- {name: short, message: m, limits: {time: 120}}\n")
-    line = f"impact users --site {RELEASED} --jobs 2 --json --junit impact.xml --sarif impact.sarif"
+    reports = "--json --junit impact.xml --sarif impact.sarif"
+    line = f"impact users --before {RELEASED} --jobs 2 {reports}"
     (group,) = json.loads(admin.runs(line, code=1))["groups"]
     (paths,) = group["owners"].values()
     assert len(paths) == len(group["specs"]) == group["count"] == 10
@@ -360,6 +361,7 @@ def test_a_cluster_that_is_described_by_its_slurm_conf(admin: Admin) -> None:
         "PartitionName=c Nodes=g[1-4] DenyAccounts=bio\n"
     )
     described = admin.runs("clusters import --from-files slurm.conf")
+    assert "warning: " not in described
     (SITE / "clusters").mkdir(exist_ok=True)
     (SITE / "clusters/condo.yaml").write_text(described)
     line = "plan users/user0/exp0.yaml --set cluster=condo --set sbatch.account=bio"
@@ -368,3 +370,8 @@ def test_a_cluster_that_is_described_by_its_slurm_conf(admin: Admin) -> None:
     assert "description of partition" not in shown
     assert "bio is not in the description of partition a" in admin.runs(f"{line} --set queue=a")
     assert "partition c of condo refuses bio" in admin.runs(f"{line} --set queue=c", code=1)
+    conf = pathlib.Path("slurm.conf")
+    conf.write_text(f"{conf.read_text()}MaxArraySize=many\nSelectTypeParameters=CR_Corr_Memory\n")
+    said = admin.runs("clusters import --from-files slurm.conf")
+    assert "slurm.conf:6:14 warning: MaxArraySize: 'many' is not a number" in said
+    assert "did you mean CR_Core_Memory?" in said

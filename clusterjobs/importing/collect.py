@@ -143,8 +143,9 @@ def collect(texts: Sequence[Given], include: Include) -> Seen:
     for text, kind in texts:
         if kind == "gres.conf":
             read_gres_conf(conf_lines(text), seen, problems)
-    if problems:
-        raise InputError(in_order(problems))
+    if errors := [one for one in problems if not one.warning]:
+        raise InputError(in_order(errors))
+    seen.warnings = in_order(problems)
     if not seen.nodes and not seen.partitions:
         raise one_problem("no text says which nodes and partitions there are", hint=WANTED)
     return seen

@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from clusterjobs.errors import Problem
 from clusterjobs.importing.records import Gpus, HostlistError, Line, Record, expand, gpus_of
 
 # ------------------------------------------------------------------ what the texts of a cluster say
@@ -112,7 +113,7 @@ class Seen:
     """All of it. `settings`: of slurm.conf, with keys in lower case; `mounts`: folder -> kind.
 
     `probed`: node -> what a probe has seen there (probe.py). `notes`: what could not be read or
-    used, for the reader of the description.
+    used, for the reader of the description. `warnings`: values that Slurm refuses.
     """
 
     nodes: dict[str, Node] = field(default_factory=dict)
@@ -128,6 +129,7 @@ class Seen:
     probed: dict[str, Any] = field(default_factory=dict)
     read_at: dict[str, Line] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    warnings: Sequence[Problem] = ()
 
 
 _CUT_OFF = "is the text cut off? save all of it: scontrol --oneliner show node > nodes.txt"

@@ -29,8 +29,10 @@ from clusterjobs.importing.records import (
     expand,
     gpus_of,
 )
+from clusterjobs.slurm.values import parameter_name, wrong_conf_value
 
 _EVERY_NODE = "ALL"
+_LEVELS = {"nodename": "node", "partitionname": "partition"}
 
 
 class ConfReader:
@@ -50,12 +52,22 @@ class ConfReader:
         for line in lines:
             record = conf_record(line)
             head = next(iter(record.values), "")
+            self._check(head, record)
             if head in self._defaults:
                 self._read_head(head, record)
             elif head == "nodeset":
                 self._sets[record.values[head]] = record
             elif head:
                 self.settings.setdefault(head, line.text.partition("=")[2].strip().strip('"'))
+
+    def _check(self, head: str, record: Record) -> None:
+        """Add a warning for each value that Slurm refuses."""
+        level = _LEVELS.get(head, "cluster")
+        for key, value in record.values.items():
+            name = parameter_name(level, key)
+            if name and (wrong := wrong_conf_value(level, name, value)):
+                what, where = f"{name}: {wrong.what}", record.line.at(value)
+                self._problems.append(Problem(what, where, hint=wrong.hint, warning=True))
 
     def _read_head(self, head: str, record: Record) -> None:
         if record.values[head].upper() == "DEFAULT":

@@ -50,8 +50,9 @@ _PARTS_OF_A_NODE = ("sockets", "socketsperboard", "corespersocket", "threadsperc
 _MOST_CPUS = 65532
 
 
-def has_parameter(level: str, name: str) -> bool:
-    return name.lower() in _in_lower_case(level)
+def parameter_name(level: str, name: str) -> str:
+    """The name as Slurm writes it; "" if there is no such parameter."""
+    return _in_lower_case(level).get(name.lower(), "")
 
 
 def wrong_conf_value(level: str, name: str, value: str) -> Wrong | None:

@@ -10,7 +10,7 @@ from clusterjobs.clusters.parallelcluster.detect import at, items, text, truth
 from clusterjobs.errors import did_you_mean, nearest
 from clusterjobs.slurm.values import (
     conf_parameters,
-    has_parameter,
+    parameter_name,
     wrong_conf_value,
     wrong_together,
 )
@@ -175,7 +175,7 @@ def _check_together(entries: list[object], path: Path) -> Iterator[Finding]:
 
 def _check_parameters(settings: object, path: Path, level: str) -> Iterator[Finding]:
     for key, value in settings.items() if isinstance(settings, dict) else ():
-        if not has_parameter(level, str(key)):
+        if not parameter_name(level, str(key)):
             what = f"Slurm has no {level} parameter {key!r}"
             yield Finding(what, (*path, key), hint=_hint(str(key), level), at_key=True)
         elif isinstance(value, (str, int, float)):
@@ -189,7 +189,7 @@ def _check_parameters(settings: object, path: Path, level: str) -> Iterator[Find
 
 
 def _hint(key: str, level: str) -> str:
-    elsewhere = next((other for other in _LEVELS if has_parameter(other, key)), None)
+    elsewhere = next((other for other in _LEVELS if parameter_name(other, key)), None)
     match = nearest(key, conf_parameters(level))
     if elsewhere:
         what = f"it is a {elsewhere} parameter;"

@@ -139,7 +139,7 @@ def test_validate_show_and_impact(clusterjobs: Run, site_home: pathlib.Path) -> 
     assert clusterjobs("plan", "whole.yaml", "--points").out == points
     pathlib.Path("whole.yaml").unlink()
     shutil.copytree(site_home / "clusterjobs", "site")
-    done = clusterjobs("impact", ".", "--site", "site")
+    done = clusterjobs("impact", ".", "--before", "site")
     assert "1 spec rendered: 1 unchanged" in done.out, done.err
 
 

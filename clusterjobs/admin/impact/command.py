@@ -23,7 +23,7 @@ from clusterjobs.runs.find_specs import Found, find_specs
 
 _EXAMPLES = """\b
 Examples:
-  CLUSTERJOBS_SITE=~/new-site clusterjobs impact /fsx/users --site /etc/clusterjobs
+  CLUSTERJOBS_SITE=~/new-site clusterjobs impact /fsx/users --before /etc/clusterjobs
   clusterjobs impact /fsx/users --against HEAD       (in a checkout of the site folder)
   clusterjobs impact /fsx/users --cluster p4d-a100=new-p4d.yaml
   clusterjobs impact /fsx/users --clusterjobs /opt/clusterjobs-0.1/bin/clusterjobs
@@ -62,7 +62,8 @@ def _program(_context: click.Context, _option: click.Parameter, name: str | None
     type=click.Path(exists=True, path_type=Path),
 )
 @click.option(
-    "--site",
+    "--before",
+    "site",
     type=click.Path(path_type=Path),
     metavar="OLD",
     help="Before: this site folder in place of the present one.",
@@ -109,9 +110,9 @@ def impact(
     change breaks a spec: it fails, or is refused by a rule, and was not before.
     """
     if site and against:
-        raise click.UsageError("--site and --against both say what was before: give one of them")
+        raise click.UsageError("--before and --against both say what was before: give one of them")
     if not (site or against or clusters or executable):
-        what = "nothing to compare with: give --site OLD, --against REV, --cluster NAME=FILE or "
+        what = "nothing to compare with: give --before OLD, --against REV, --cluster NAME=FILE or "
         raise click.UsageError(f"{what}--clusterjobs OLD")
     change = Change(site, against, clusters, executable)
     with both_sides(change) as sides:

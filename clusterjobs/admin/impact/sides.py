@@ -116,10 +116,12 @@ def _replaced(present: SiteFolders, old: Path) -> tuple[Side, Side]:
     OLD may also be one of the lower ones: the system's folder, and the new one in a checkout.
     """
     if not old.is_dir():
-        raise one_problem(f"--site: there is no folder {old}")
+        raise one_problem(f"--before: there is no folder {old}")
     new, rest = present.folders[:1], present.folders[1:]
     if new and new[0].samefile(old):
-        hint = "set CLUSTERJOBS_SITE to the changed folder: --site names the one before the change"
+        hint = (
+            "set CLUSTERJOBS_SITE to the changed folder: --before names the one before the change"
+        )
         raise one_problem(f"{old} is the present site folder, not an earlier one", hint=hint)
     rest = tuple(folder for folder in rest if not folder.samefile(old))
     return Side(SiteFolders((old.absolute(), *rest))), Side(SiteFolders((*new, *rest)))
@@ -150,7 +152,7 @@ def _at_revision(present: SiteFolders, revision: str, temporary: Path) -> Side:
     if not found:
         top = _top(Path.cwd())
         if top is None:
-            hint = "call it from a checkout, or name the folder before the change: --site OLD"
+            hint = "call it from a checkout, or name the folder before the change: --before OLD"
             raise one_problem(
                 "--against: neither a site folder nor this folder is in git", hint=hint
             )

@@ -47,7 +47,7 @@ def impact(sites: pathlib.Path, clusterjobs: Callable[..., Any], site_home: path
     """`impact(...)` compares with `old`, unless it says otherwise."""
     shutil.rmtree(site_home / "clusterjobs")
 
-    def call(*arguments: object, code: int, against: tuple[str, ...] = ("--site", "old")) -> Any:
+    def call(*arguments: object, code: int, against: tuple[str, ...] = ("--before", "old")) -> Any:
         outcome = clusterjobs("impact", "users", *against, "--jobs", 2, *arguments)
         assert outcome.code == code, outcome
         return json.loads(outcome.out) if "--json" in arguments else outcome.out
@@ -175,7 +175,7 @@ def test_what_cannot_be_looked_at_does_not_stop_it(
     clusterjobs: Callable[..., Any], impact: Impact, sites: pathlib.Path
 ) -> None:
     os.mkfifo(sites / "users/pipe.yaml")
-    outcome = clusterjobs("impact", "users", "--site", "old")
+    outcome = clusterjobs("impact", "users", "--before", "old")
     assert outcome.code == 0
     assert outcome.err.startswith("warning: not looked at: ")
     assert "users/pipe.yaml: it is a link, a pipe or a device" in outcome.err
@@ -358,13 +358,13 @@ def test_against_needs_git_and_a_revision(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["users"], "nothing to compare with: give --site OLD"),
-        (["users", "--site", "old", "--against", "HEAD"], "both say what was before"),
+        (["users"], "nothing to compare with: give --before OLD"),
+        (["users", "--before", "old", "--against", "HEAD"], "both say what was before"),
         (["users", "--cluster", "small"], "'small' is not NAME=FILE"),
         (["users", "--cluster", "../x=new"], "'../x=new' is not NAME=FILE"),
         (["users", "--cluster", "a=nothing.yaml"], "there is no file 'nothing.yaml'"),
-        (["nothing", "--site", "old"], "does not exist"),
-        (["users", "--site", "old", "--jobs", "0"], "0 is not in the range"),
+        (["nothing", "--before", "old"], "does not exist"),
+        (["users", "--before", "old", "--jobs", "0"], "0 is not in the range"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -383,6 +383,6 @@ def test_usage_errors_exit_2(
 def test_a_wrong_site_folder_is_refused(
     old: str, said: str, clusterjobs: Callable[..., Any], sites: pathlib.Path
 ) -> None:
-    outcome = clusterjobs("impact", "users", "--site", old)
+    outcome = clusterjobs("impact", "users", "--before", old)
     assert (outcome.code, outcome.out) == (1, "")
     assert said in outcome.err

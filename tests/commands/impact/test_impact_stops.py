@@ -167,7 +167,7 @@ def test_a_terminal_gets_a_progress_bar_and_a_file_does_not(
     for number in range(3):
         (folder / f"{number}.yaml").write_text(SPEC.format(number))
     (folder / "old").mkdir()
-    arguments = ["impact", ".", "--site", "old", "--json"]
+    arguments = ["impact", ".", "--before", "old", "--json"]
     assert clusterjobs(*arguments).err == ""
     ours, theirs = pty.openpty()
     environment = {**os.environ, "XDG_CONFIG_HOME": str(folder), "TERM": "xterm"}
