@@ -47,7 +47,7 @@ def scalar_text(value: Any) -> Value:
         raise ValueError('the value is missing: write one, or "" for empty text')
     if isinstance(value, (Mapping, list)):
         found = "list" if isinstance(value, list) else "mapping"
-        raise ValueError(f"expected a single value, not a {found}: write text or a number")
+        raise ValueError(f"expected a single value, not a {found}")
     text = value if isinstance(value, Text) else as_text(value)
     if len(show(text).encode()) > MAX_WORD_BYTES:
         raise ValueError(f"longer than Linux allows ({MAX_WORD_BYTES:,} bytes): put it in a file")
@@ -183,7 +183,7 @@ def flag(value: Any) -> bool:
         meant = "true" if value in ("yes", "on") else "false"
         raise ValueError(f"expected true or false: write {meant}")
     if not isinstance(value, bool):
-        raise ValueError("expected true or false: write it without quotes")
+        raise ValueError("expected true or false: write one of them without quotes")
     return value
 
 
@@ -300,9 +300,6 @@ def plain(value: Any) -> str:
 _PLAIN = "expected text that is not empty and is known before the job runs: write it out"
 
 
-ANY_INTEGER = "for example 12"  # a hint that is replaced by the key's own example
-
-
 def integer(value: Any) -> Any:
     if isinstance(value, Text):
         raise ValueError(
@@ -312,8 +309,8 @@ def integer(value: Any) -> Any:
         raise ValueError(f"expected an integer, not text: write {int(value)} without quotes")
     if isinstance(value, bool) or not isinstance(value, int):
         is_whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e9
-        example = f"write {int(value)}" if is_whole else ANY_INTEGER
-        raise ValueError(f"expected an integer: {example}")
+        instead = f": write {int(value)}" if is_whole else ""
+        raise ValueError(f"expected an integer{instead}")
     return int(value)
 
 

@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError, create_model
@@ -10,7 +10,6 @@ from pydantic import ValidationError, create_model
 from clusterjobs.diagnostics import Locator
 from clusterjobs.errors import InputError, Problem, did_you_mean, nearest
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.field_types import ANY_INTEGER
 from clusterjobs.spec.key_names import (
     key_of_other_name,
     renamed_key,
@@ -190,8 +189,8 @@ def _problem_of(detail: dict[str, Any], given: _Given) -> Problem:
     what, hint = _describe(kind, detail)
     if kind in _WRONG_SHAPE:
         hint = _shape(given, path, detail) or hint
-    if hint == ANY_INTEGER and (key := _key_at(given.model, path)):
-        hint = f"for example {key.example}"
+    if kind == "value_error" and not hint:
+        hint = _single_value(given, path, detail["input"])
     return Problem(what, where, dotted(path), hint)
 
 
@@ -227,19 +226,24 @@ def _unknown_key(path: Path, value: Any, given: _Given) -> Problem:
         hint = f"write --set {name}=..." if source.locate_key(path).file == "--set" else hint
     elif name != name.strip():
         hint = f"indent with ordinary spaces: U+{ord(name[0]):04X} is part of the key"
-    elif path[:-1] == ("sweep",) and not meant:
+    elif path[:-1] == ("sweep",) and not meant and (isinstance(value, list) or _is_swept(name)):
         of_program = "" if _is_swept(name) else "args."
-        values = written_value(source.locate(path)) if isinstance(value, list) else "[...]"
-        hint = f"write sweep: {{grid: {{{of_program}{name}: {values}}}}}"
+        below = [*value][:1] if isinstance(value, dict) else []
+        is_list = isinstance(value[below[0]] if below else value, list)
+        values = written_value(source.locate((*path, *below))) if is_list else "[...]"
+        hint = f"write sweep: {{grid: {{{of_program}{'.'.join([name, *below])}: {values}}}}}"
         hint += " for an argument of your program" if of_program else ""
     elif at_top and value is True and (keys := _with_choice(given.model, name)):
         hint, meant = f"write {keys[0]}: {name}", keys[0]
     what, at_key = f"unknown key {path[-1]}", source.locate_key(path)
     written = written_value(source.locate(path))
-    if not meant and at_top and "args" in known and written[:1] not in "{":
+    section = _key_at(given.model, path[:1])
+    is_argument = "args" in known if at_top else len(path) == 2 and section and section.is_section
+    if not meant and is_argument and written[:1] not in "{":
         is_set = at_key.file == "--set"
-        form = f"--set args.{at_key.source}" if is_set else f"args: {{{name}: {written}}}"
-        hint = f"for an argument of your program, write {form}; {hint}"
+        form = f"--set args.{name}={written}" if is_set else f"args: {{{name}: {written}}}"
+        for_program = f"for an argument of your program, write {form}"
+        hint = f"{for_program}; {hint}" if at_top else f"{hint}; {for_program}"
     return Problem(what, at_key, dotted(path), hint, meant=meant)
 
 
@@ -265,6 +269,18 @@ def _shape(given: _Given, path: Path, detail: Mapping[str, Any]) -> str:
     return f"write {place[-1]}: {form}" if form != "..." else ""
 
 
+def _single_value(given: _Given, path: Path, value: Any) -> str:
+    """Items of the value, or numbers in it, that the key takes, or else the key's example."""
+    written = value if isinstance(value, str) else ""
+    parts = value if isinstance(value, list) else re.findall(r"(?<!\.)\b\d+\b(?!\.)", written)
+    single = [as_text(one) for one in parts if isinstance(one, (str, int, float))]
+    taken = [one for one in single if _reads_and_is_accepted(given, path, one)]
+    if taken:
+        return f"write {' or '.join(taken[:3])}"
+    key = _key_at(given.model, path)
+    return f"for example {key.example}" if key else "write text or a number"
+
+
 def _fitted(given: _Given, place: Path, value: Any, written: str) -> str:
     """The value in a form that the model accepts at `place`, or else an example; `...` if none.
 
@@ -280,16 +296,18 @@ def _fitted(given: _Given, place: Path, value: Any, written: str) -> str:
     as_pairs = f"{{{', '.join(texts)}}}" if texts and len(texts) == len(pairs) else ""
     below, key = _model_at(given.model, place), _key_at(given.model, place)
     has_required = below and any(one.is_required() for one in below.model_fields.values())
-    in_item = _with_keys(below, word) if below and has_required and word else ""
+    parts = ([word], words) if has_required and word else ()
+    in_items = [_with_keys(below, one) for one in parts] if below else []
     forms: list[str] = [
         written,
         *(_refusals(given, place, value) if word else ()),
-        f"[{word}]" if word and (len(words) == 1 or not below) and _WORD.fullmatch(word) else "",
+        *(f"[{one}]" for one in (_refusals(given, (*place, 0), value) if word else ())),
+        f"[{word}]" if word and (has_required or _WORD.fullmatch(word)) else "",
         as_pairs,
         f"[{', '.join(words)}]" if len(words) > 1 and all(map(_WORD.fullmatch, words)) else "",
         *(_with_one_key(below, key, word) if below and word else ()),
-        in_item,
-        f"[{in_item}]" if in_item else "",
+        *in_items,
+        *(f"[{one}]" for one in in_items),
         f"[{written}]" if isinstance(value, dict) else "",
         f"[{', '.join(map(str, value.values()))}]" if isinstance(value, dict) else "",
         key.example if key else "",
@@ -318,7 +336,7 @@ def _refusals(given: _Given, place: Path, value: Any) -> Iterator[str]:
         for one in error.errors(include_url=False):
             if one["type"] == "value_error" and _path_of(one["loc"], new) == place:
                 _, _, hint = str(one["ctx"]["error"]).partition(": ")
-                if found := re.fullmatch(r"write (\S+)( without quotes)?", hint):
+                if found := re.fullmatch(r"write (\{.+\}|\S+)( without quotes)?", hint):
                     yield found[1]
 
 
@@ -338,17 +356,17 @@ def _with_one_key(model: type[SpecModel], key: Key | None, word: str) -> Iterato
         yield from (f"{{{name}: {word}}}" for name in required or [name for _, name in fields])
 
 
-def _with_keys(model: type[SpecModel], first: str = "") -> str:
+def _with_keys(model: type[SpecModel], given: Sequence[str] = ()) -> str:
     """The keys that the mapping must have, or else its first ones, with their examples.
 
-    `first`: the value of the first one.
+    `given`: values of the first ones.
     """
     fields, keys = model.model_fields.items(), known_keys(model)
     names = [field.alias or name for name, field in fields if field.is_required()]
     if not names:
         names = [field.alias or name for name, field in fields][: 1 if all(keys.values()) else 3]
     examples = {name: key.example if (key := keys[name]) else "..." for name in names}
-    examples |= {names[0]: first} if first else {}
+    examples |= {name: one for name, one in zip(names, given, strict=False) if one}
     return f"{{{', '.join(f'{name}: {example}' for name, example in examples.items())}}}"
 
 
@@ -367,8 +385,10 @@ def _with(data: Any, path: Path, value: Any) -> Any:
     if not path:
         return value
     step, *rest = path
-    if isinstance(data, list) and isinstance(step, int) and step < len(data):
-        return [*data[:step], _with(data[step], tuple(rest), value), *data[step + 1 :]]
+    if isinstance(step, int):
+        items = data if isinstance(data, list) else []
+        item = _with(items[step] if step < len(items) else None, tuple(rest), value)
+        return [*items[:step], item, *items[step + 1 :]]
     data = data if isinstance(data, dict) else {}
     return {**data, step: _with(data.get(step), tuple(rest), value)}
 

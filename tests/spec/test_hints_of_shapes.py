@@ -74,6 +74,21 @@ def test_what_a_hint_says_to_write_for_a_key_is_accepted(value: str) -> None:
         ("sbatch: [--mem=64G, --exclusive]", "write sbatch: {mem: 64G, exclusive: true}"),
         ("needs: {train: prepare.yaml}", "write needs: [prepare.yaml]"),
         ("checkpoints: /c", "write checkpoints: {path: /c}"),
+        (
+            "checkpoints: {path: /c, every: 5}",
+            "known: export, from, marker, overwrite, path, via; ",
+        ),
+        ("before: echo hi", "write before: [echo hi]"),
+        ("before: [{run: echo hi}]", "write command: echo hi"),
+        ("needs: 4711", "write needs: [{job: 4711}]"),
+        ("data: s3://own/x /fsx/x", "write data: [{source: s3://own/x, target: /fsx/x}]"),
+        ("queue: [a, b]", "write a or b"),
+        ("queue: {a: b}", "for example gpu"),
+        ("gpus_per_node: 8 A100", "write 8"),
+        ("ranks_per_node: 2-4", "write 2 or 4"),
+        ("ranks_per_node: 2.5", "for example 8"),
+        ("time_limit: {hours: 3}", "for example 12:00:00"),
+        ("header: yes please", "write one of them without quotes"),
     ],
 )
 def test_the_hint_has_the_shape_of_the_key(text: str, hint: str) -> None:
@@ -81,13 +96,22 @@ def test_the_hint_has_the_shape_of_the_key(text: str, hint: str) -> None:
     assert problem.hint.startswith(hint)
 
 
-def test_a_sweep_of_another_shape_gets_an_example() -> None:
+@pytest.mark.parametrize(
+    ("sweep", "hint"),
+    [
+        ("5", "write sweep: {grid: {args.lr: [1e-3, 3e-4]}}"),
+        ("{args: {lr: [1, 2]}}", "write sweep: {grid: {args.lr: [1, 2]}}"),
+        ("{method: random}", "known: array, exclude, "),
+        ("{random: {args.lr: [1, 2]}, samples: 2}", "write {uniform: [1, 2]}"),
+    ],
+)
+def test_a_sweep_of_another_shape_gets_its_form(sweep: str, hint: str) -> None:
     from clusterjobs.spec.load import load_points
 
-    text = f"{BASE}framework: torchrun\nscript: train.py\nsweep: 5\n"
+    text = f"{BASE}framework: torchrun\nscript: train.py\nsweep: {sweep}\n"
     with pytest.raises(InputError) as caught:
         load_points(text, "exp.yaml", option_models(), ())
-    assert caught.value.problems[0].hint == "write sweep: {grid: {args.lr: [1e-3, 3e-4]}}"
+    assert caught.value.problems[0].hint.startswith(hint)
 
 
 def test_an_argument_that_is_set_as_a_key_is_named_with_its_place() -> None:

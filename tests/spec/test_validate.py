@@ -67,7 +67,7 @@ def test_null_is_a_value_in_json_and_for_a_secret() -> None:
         ),
         ("software: {modules: gcc}\n", "software.modules", "expected a list", "[gcc]"),
         ("args: {lr: {a: 1}}\n", "args.lr", "expected a single value, not a mapping", "number"),
-        ("args: [a, [1]]\n", "args[1]", "expected a single value, not a list", "number"),
+        ("args: [a, [1]]\n", "args[1]", "expected a single value, not a list", "write 1"),
         ("secrets: [A, RANK]\n", "secrets[1]", "RANK is reserved", "launcher"),
         ("secrets: [A, {B: c}]\n", "secrets", "expected a list of names", "[A_KEY]"),
         ("data: [{source: /a, target: 1, verify: no}]\n", "data[0].verify", "'no' is", "record"),

@@ -73,7 +73,7 @@ from clusterjobs.frameworks.megatron_deepspeed.rules import MODEL_RULES, SILENT_
 from clusterjobs.frameworks.rules import Rule, check_rules
 from clusterjobs.frameworks.torch_foreseen import offload_of
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.field_types import Count
+from clusterjobs.spec.field_types import Count, Flag
 from clusterjobs.spec.model import FLAG, Also, Key, SpecModel, TopLevelKeys
 from clusterjobs.text import Value, joined
 from clusterjobs.yaml.document import Path
@@ -86,8 +86,8 @@ class ActivationCheckpointing(SpecModel):
     """Activations computed again in the backward pass, by DeepSpeed's implementation."""
 
     layers: Annotated[Count, Key("one checkpoint for so many layers", "2")] = 1
-    partition: Annotated[bool, Key("divide it over the tensor ranks", "true")] = False
-    cpu: Annotated[bool, Key("move it to the host's memory", "true")] = False
+    partition: Annotated[Flag, Key("divide it over the tensor ranks", "true")] = False
+    cpu: Annotated[Flag, Key("move it to the host's memory", "true")] = False
 
 
 def _switch(value: Any) -> Any:

@@ -13,6 +13,7 @@ from clusterjobs.spec.field_types import (
     MAX_ITEMS,
     PATH_PATTERN,
     Code,
+    Flag,
     expandable_text,
     first_control_character,
     literal_path,
@@ -164,7 +165,7 @@ class Mount(SpecModel):
 
     source: Annotated[MountPath, Key("the folder on the node", "/fsx/data")]
     target: Annotated[MountTarget, Key("the folder inside", "/data")]
-    read_only: Annotated[bool, Key("the ranks cannot write to it", "true")] = False
+    read_only: Annotated[Flag, Key("the ranks cannot write to it", "true")] = False
 
 
 class Container(SpecModel):
@@ -241,7 +242,7 @@ class Container(SpecModel):
         ),
     ] = None
     writable: Annotated[
-        bool,
+        Flag,
         Key(
             "the ranks can write to the image while they run; the changes are not kept (pyxis, "
             "apptainer, singularity)",
@@ -250,7 +251,7 @@ class Container(SpecModel):
         ),
     ] = False
     home: Annotated[
-        bool,
+        Flag,
         Key(
             "mount the home folder (pyxis, apptainer, singularity)",
             "true",

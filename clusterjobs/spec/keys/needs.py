@@ -105,7 +105,8 @@ def _need(value: Any) -> Any:
         return value
     if isinstance(value, Text) or (isinstance(value, str) and not _JOB.fullmatch(value)):
         return {"spec": value}
-    raise ValueError("expected the file of a spec: write prepare.yaml, or {job: 4711}")
+    job = value if isinstance(value, (str, int)) else 4711
+    raise ValueError(f"expected the file of a spec: write {{job: {job}}}")
 
 
 _FILE = {"type": "string", "pattern": rf"^(?!-|(?:{_JOB.pattern})$)"}

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator
 
-from clusterjobs.spec.field_types import Count
+from clusterjobs.spec.field_types import Count, Flag
 from clusterjobs.spec.model import FLAG, Also, Key, SpecModel
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
@@ -79,7 +79,7 @@ class PreflightKeys:
     """What is checked and shown before the training."""
 
     header: Annotated[
-        bool,
+        Flag,
         Key(
             "print what every node has (GPUs, driver, CPUs, memory, system), and versions of "
             "Python, packages, code and modules, at the start of each attempt",

@@ -252,7 +252,15 @@ class Restarts(SpecModel):
         Key(
             "... after a crash",
             "1",
-            also_called=("max", "retry", "retries", "max_retries", "max_restarts", "attempts"),
+            also_called=(
+                "max",
+                "count",
+                "retry",
+                "retries",
+                "max_retries",
+                "max_restarts",
+                "attempts",
+            ),
         ),
     ] = 0
     node_failure: Annotated[

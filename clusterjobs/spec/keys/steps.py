@@ -41,6 +41,7 @@ class Step(SpecModel):
             "a program and its arguments: one string, or a list of strings. No shell code: pipes "
             "and redirections are refused",
             "[python3, prepare.py]",
+            also_called=("run", "cmd"),
         ),
     ]
     per: Annotated[

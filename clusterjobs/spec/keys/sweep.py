@@ -73,7 +73,10 @@ _TOO_LARGE = 2**53  # numbers are drawn with 53 bits
 def _distribution(value: Any) -> dict[str, Any]:
     """One distribution with its bounds or choices: `{log_uniform: [1e-3, 1e-1]}`."""
     if not isinstance(value, dict) or len(value) != 1:
-        raise ValueError("expected one distribution: write {uniform: [0, 1]}")
+        numbers = value if isinstance(value, list) and len(value) == 2 else [0, 1]
+        is_range = all(isinstance(one, (int, float)) for one in numbers)
+        bounds = ", ".join(map(as_text, numbers)) if is_range else "0, 1"
+        raise ValueError(f"expected one distribution: write {{uniform: [{bounds}]}}")
     ((name, bounds),) = value.items()
     if name not in _DISTRIBUTIONS:
         raise ValueError(f"unknown distribution {name}: {did_you_mean(name, _DISTRIBUTIONS)}")
