@@ -171,6 +171,8 @@ def test_a_line_that_breaks_jobs_is_refused_for_the_admin_and_for_users(admin: A
     for command in ("templates check", "render users/user0/exp0.yaml -o out"):
         assert "`set +e` ends the strict mode" in admin.runs(command, code=1)
     assert not pathlib.Path("out").exists()
+    inserted.write_text("srun() { true; }\n")  # which `run_ranks srun` would call
+    assert "this line replaces srun" in admin.runs("render users/user0/exp0.yaml -o out", code=1)
     inserted.write_text("nvidia-smi -L || true\n")
     admin.runs("templates check")
     admin.runs("render users/user0/exp0.yaml -o out")

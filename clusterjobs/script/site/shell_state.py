@@ -81,8 +81,15 @@ def _is_new_enough(program: str) -> bool:
 
 @functools.lru_cache(maxsize=8)
 def commands_of(code: str) -> frozenset[str]:
-    """The names of all commands that the code calls, also in subshells."""
-    words = (one["Args"][0] for one in _nodes(syntax_tree(code)) if one.get("Args"))
+    """The names of all commands that the code calls, also in subshells and by a function.
+
+    `run_ranks srun` calls both: the first argument of a function may be a command.
+    """
+    nodes = [*_nodes(syntax_tree(code))]
+    functions = {one["Name"]["Value"] for one in nodes if one.get("Type") == "FuncDecl"}
+    calls = [one["Args"] for one in nodes if one.get("Args") and "Parts" in one["Args"][0]]
+    words = [*(args[0] for args in calls)]
+    words += [args[1] for args in calls if args[1:] and _text(args[0], {}) in functions]
     return frozenset(name for word in words if "Parts" in word and (name := _text(word, {})))
 
 
