@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import contextlib
 import importlib
 import importlib.util
@@ -45,10 +46,16 @@ OF_THE_MACHINE = re.compile(
 )
 
 
+# A flag, or the values that are right: such a message is about the arguments.
+OF_ARGUMENTS = re.compile(
+    r"(?<![\w-])--[a-z]|is invalid|invalid choice|must be (?:one of|\S+ or)\b|allowed .*values", re.IGNORECASE
+)
+
+
 def is_of_the_machine(message: str, source: str = "") -> bool:
-    """Whether a message is about this machine; one that names a flag is about the arguments."""
-    names_flag = re.search(r"(?<![\w-])--[a-z]", message)
-    return not names_flag and bool(OF_THE_MACHINE.search(message + source))
+    """Whether a message is about this machine, and not about the arguments."""
+    is_clear = OF_ARGUMENTS.search(message)
+    return not is_clear and bool(OF_THE_MACHINE.search(message + source))
 
 
 class Request:
@@ -446,7 +453,22 @@ def source_of(error: BaseException) -> str:
     own = [frame for frame in frames if not _LIBRARIES.search(frame.filename)] or frames
     if not own:
         return ""
-    return f"{short_path(own[-1].filename)}:{own[-1].lineno}: {own[-1].line or ''}".rstrip(": ")
+    last = own[-1]
+    line = whole_assertion(last) if isinstance(error, AssertionError) else last.line
+    return f"{short_path(last.filename)}:{last.lineno}: {line or ''}".rstrip(": ")
+
+
+def whole_assertion(frame: traceback.FrameSummary) -> str:
+    """An assertion up to the end of its condition, which may have several lines."""
+    with contextlib.suppress(OSError, ValueError, SyntaxError):
+        with open(frame.filename, encoding="utf-8") as opened:
+            text = opened.read()
+        lines = text.splitlines()
+        for node in ast.walk(ast.parse(text)):
+            end = getattr(getattr(node, "test", None), "end_lineno", 0)  # since Python 3.8
+            if isinstance(node, ast.Assert) and node.lineno <= (frame.lineno or 0) <= end:
+                return " ".join(line.strip() for line in lines[node.lineno - 1 : end])
+    return frame.line or ""
 
 
 def short_path(path: str) -> str:

@@ -75,11 +75,12 @@ def parser_of(request: Request, transformers: Any) -> Any:
 
 
 def check_parts(arguments: Any) -> None:
-    """What the Trainer makes of them before the first step: reports, and the learning rate."""
+    """What the Trainer makes of them before the first step."""
     integrations = importlib.import_module("transformers.integrations")
     integrations.get_reporting_integration_callbacks(arguments.report_to)
     torch = importlib.import_module("torch")
-    optimizer = torch.optim.SGD(torch.nn.Linear(2, 2).parameters(), lr=0.1)
+    model = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     importlib.import_module("transformers.optimization").get_scheduler(
         arguments.lr_scheduler_type,
         optimizer,
@@ -87,6 +88,17 @@ def check_parts(arguments: Any) -> None:
         num_training_steps=100,
         scheduler_specific_kwargs=arguments.lr_scheduler_kwargs,
     )
+    torch.utils.data.DataLoader(
+        [0],
+        num_workers=arguments.dataloader_num_workers,
+        persistent_workers=arguments.dataloader_persistent_workers,
+    )
+    if arguments.torch_compile:
+        backend, mode = arguments.torch_compile_backend, arguments.torch_compile_mode
+        torch.compile(model, backend=backend, mode=mode)
+    if not getattr(arguments, "optim_target_modules", None):  # layers of the job's model
+        trainer = importlib.import_module("transformers.trainer").Trainer
+        trainer.get_optimizer_cls_and_kwargs(arguments, model)
 
 
 def check_deepspeed(request: Request, arguments: Any) -> None:

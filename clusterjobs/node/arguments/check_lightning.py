@@ -71,7 +71,7 @@ def make_trainer(lightning: Any, request: Request, given: Dict[str, Any]) -> Non
     pytorch = getattr(lightning, "pytorch", lightning)
     plugins = importlib.import_module(f"{pytorch.__name__}.plugins.environments")
     further = {name: value for name, value in given.items() if name not in _OF_THE_JOB}
-    check_types(pytorch.Trainer, further)
+    check_types(pytorch.Trainer, given)
     further.setdefault("enable_checkpointing", False)
     stand_in(pytorch, request)
     pytorch.Trainer(
@@ -85,15 +85,12 @@ def make_trainer(lightning: Any, request: Request, given: Dict[str, Any]) -> Non
 
 
 def check_types(trainer: Any, given: Dict[str, Any]) -> None:
-    """A text where the Trainer's annotations have numbers or certain texts alone: it would fail
-    much later."""
+    """A text where the Trainer's annotations have none, or certain ones: it would fail much later."""
     hints = typing.get_type_hints(inspect.unwrap(trainer.__init__))
     for name, value in given.items():
-        kinds = [one for one in kinds_of(hints.get(name)) if one is not type(None)]
-        is_known = bool(kinds) and all(
-            one in (int, float, bool) or isinstance(one, str) for one in kinds
-        )
-        if is_known and isinstance(value, str) and value not in kinds:
+        kinds = [one for one in kinds_of(hints.get(name, Any)) if one is not type(None)]
+        takes_text = str in kinds or Any in kinds
+        if isinstance(value, str) and not takes_text and value not in kinds:
             wanted = " or ".join(getattr(kind, "__name__", str(kind)) for kind in kinds)
             raise TypeError(f"`{name}` is {value!r}, and it must be {wanted}")
 

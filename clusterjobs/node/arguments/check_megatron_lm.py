@@ -25,7 +25,7 @@ def check(request: Request) -> None:
             raise NotCheckedError("arguments come from a checkpoint or a YAML file, too")
         arguments.validate_args(args, defaults)
         prepare_training(args)
-        make_config(args, arguments)
+        make_configs(args, arguments)
 
 
 def stand_in(request: Request) -> None:
@@ -57,10 +57,13 @@ def prepare_training(args: Any) -> None:
     megatron_script.check_schedule("megatron.training.training")
 
 
-def make_config(args: Any, arguments: Any) -> None:
-    """The config of the model, which has assertions of its own."""
+def make_configs(args: Any, arguments: Any) -> None:
+    """The configs of the model, of data parallelism and of the optimizer have their own checks."""
     make = getattr(arguments, "core_transformer_config_from_args", None)
     if make is None:
         module = importlib.import_module("megatron.training.argument_utils")
         make = module.core_transformer_config_from_args
     make(args)
+    training = importlib.import_module("megatron.training.training")
+    for name in ("get_megatron_ddp_config", "get_megatron_optimizer_config"):
+        getattr(training, name, lambda _: None)(args)
