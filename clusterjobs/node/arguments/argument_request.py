@@ -48,7 +48,8 @@ OF_THE_MACHINE = re.compile(
 
 # A flag, or the values that are right: such a message is about the arguments.
 OF_ARGUMENTS = re.compile(
-    r"(?<![\w-])--[a-z]|is invalid|invalid choice|must be (?:one of|\S+ or)\b|allowed .*values", re.IGNORECASE
+    r"(?<![\w-])--[a-z]|is invalid|invalid choice|must be (?:one of|\S+ or)\b|allowed .*values",
+    re.IGNORECASE,
 )
 
 

@@ -85,7 +85,7 @@ def make_trainer(lightning: Any, request: Request, given: Dict[str, Any]) -> Non
 
 
 def check_types(trainer: Any, given: Dict[str, Any]) -> None:
-    """A text where the Trainer's annotations have none, or certain ones: it would fail much later."""
+    """A text where the Trainer's annotations allow none, or only some: it would fail later."""
     hints = typing.get_type_hints(inspect.unwrap(trainer.__init__))
     for name, value in given.items():
         kinds = [one for one in kinds_of(hints.get(name, Any)) if one is not type(None)]
