@@ -284,7 +284,7 @@ class _Peeled:
                     self.environment[variable] = text
             elif option == "--image":
                 self.image = value
-        if not self.image and words:
+        if not self.image and words and name != "shifter":  # its image may be an option of sbatch
             self.image = words.pop(0)
         if self.image.endswith((".sif", ".img")) and "/" not in self.image:
             self.image = f"./{self.image}"  # a file, and not a name in a registry

@@ -304,6 +304,11 @@ class _Import:
         number = self._job.launch
         chosen = found[-1:] if number is None else found[number : number + 1]
         launch = self._inner(chosen[0]) if chosen else None
+        if launch and launch.runtime == "shifter" and not launch.image:
+            launch = launch._replace(image=self._options.get("image", ""))
+            self._directives = tuple(one for one in self._directives if one.name != "image")
+            if not launch.image:
+                self._missing.append(Line(launch.call.line, "shifter", "no image is named"))
         if launch:
             self._node_number(launch)
         for other in found[:-1] if number is None else ():

@@ -1118,3 +1118,21 @@ def test_what_the_job_gets_beyond_the_script_is_said(
     assert [one for one in shown if one.startswith("allocated: ")] == [
         f"allocated: {one}" for one in found
     ]
+
+
+@pytest.mark.parametrize("image", ["nersc/pytorch:24.08", ""])
+def test_the_image_of_shifter_may_be_an_option_of_sbatch(
+    image: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = HEAD.replace("#SBATCH", f"#SBATCH --image={image}\n#SBATCH", 1) if image else HEAD
+    found = _import(tmp_path, capsys, head + "srun shifter -V /fsx/a:/data python b.py\n")
+    made = yaml.safe_load(found["spec"])
+    if image:
+        assert made["software"]["container"] == {
+            "runtime": "shifter",
+            "image": image,
+            "mounts": ["/fsx/a:/data"],
+        }
+        assert "image" not in made["sbatch"]
+    assert made.get("command", made.get("script")) in ("b.py", ["python", "b.py"], "python b.py")
+    assert any(one["what"] == "shifter" for one in found["not_carried_over"]) is not bool(image)
