@@ -63,6 +63,7 @@ def _program(_context: click.Context, _option: click.Parameter, name: str | None
 )
 @click.option(
     "--before",
+    "--site",  # its first name
     "site",
     type=click.Path(path_type=Path),
     metavar="OLD",
