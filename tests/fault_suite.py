@@ -9,12 +9,11 @@ from __future__ import annotations
 import collections
 import fnmatch
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import pytest
 
-# The first pattern that fits a test's file gives its group. The long forms of other tests, which
-# have the marker `faults`, are in a group named after their file.
+# The first pattern that fits a test's file gives its group.
 GROUPS = {
     "tests/jobs/test_faults.py": "ranks, nodes, disks, time limits",
     "tests/jobs/test_same_losses.py": "ranks, nodes, disks, time limits",
@@ -50,6 +49,18 @@ GROUPS = {
     "tests/jobs/test_shared_logs.py": "attacks by other users",
     "tests/spec/test_limits.py": "specs and configs that take long",
 }
+# The groups of files of which only the long forms belong, which have the marker `faults`; without
+# a row, a group has the name of the file.
+LONG_FORMS = {
+    "tests/jobs/test_huggingface_trains.py": "restarts",
+    "tests/jobs/test_roles_in_a_job.py": "restarts",
+    "tests/jobs/test_time_limit_of_a_sweep.py": "restarts",
+    "tests/jobs/test_sweeps_in_a_lab.py": "submissions",
+    "tests/lab/test_import_in_the_lab.py": "clusters that are imported",
+    "tests/slurm/*": "rules and values, asked of Slurm",
+    "tests/validation/test_validated_releases.py": "releases of ParallelCluster",
+    "tests/foresight/test_speed_accuracy.py": "predictions",
+}
 COLUMNS = {
     "tried": "tried",
     "as_documented": "ended as documented",
@@ -61,9 +72,9 @@ COLUMNS = {
 _COUNTED = ("lost_steps", "wrong_data", "wrong_records")
 
 
-def group_of(node_id: str) -> str | None:
+def group_of(node_id: str, groups: Mapping[str, str] = GROUPS) -> str | None:
     file = node_id.partition("::")[0]
-    return next((group for name, group in GROUPS.items() if fnmatch.fnmatch(file, name)), None)
+    return next((group for name, group in groups.items() if fnmatch.fnmatch(file, name)), None)
 
 
 def belongs(item: pytest.Item) -> bool:
@@ -82,7 +93,8 @@ class Groups:
         for report in reports:
             tests.setdefault(report.nodeid, []).append(report)
         for node_id, phases in tests.items():
-            group = group_of(node_id) or pathlib.PurePath(node_id.partition("::")[0]).stem
+            group = group_of(node_id, {**GROUPS, **LONG_FORMS})
+            group = group or pathlib.PurePath(node_id.partition("::")[0]).stem
             self.sums.setdefault(group, collections.Counter()).update(_counts(phases))
         return self
 
