@@ -66,6 +66,15 @@ def test_the_sequence_flag_is_given_to_tensor_ranks_alone() -> None:
         assert ("--sequence-parallel" in words) is (tensor > 1)
 
 
+def test_a_schedule_of_batches_stands_in_place_of_the_global_batch() -> None:
+    """Megatron-LM takes only one of the two (megatron/training/arguments.py)."""
+    cluster = config_of(queue("q", ("r", "p5.48xlarge", 4)))
+    for schedule in ({}, {"step-batch-size-schedule": "0:768 250B:1536"}):
+        words = plan_of(cluster, **SMALL, args={**ARGS, **schedule}).launch.words
+        assert ("--global-batch-size" in words) is not bool(schedule)
+        assert "--micro-batch-size" in words
+
+
 def test_a_size_in_args_alone_is_refused_with_its_place_in_the_spec() -> None:
     args = {**ARGS, "context-parallel-size": 2, "sequence-parallel": True, "lr": "1e-4"}
     found = {one.path: one.hint for one in problems_of(**SMALL, args=args, parallel={"tensor": 2})}

@@ -95,10 +95,11 @@ def parallel_arguments(task: Task) -> Iterator[str]:
 
 
 def batch_arguments(task: Task) -> Iterator[str]:
-    """The batch of one rank, and of all."""
+    """The batch of one rank, and of all, unless a schedule in `args` has the latter."""
     if samples := task.samples:
         yield from ("--micro-batch-size", str(samples.micro))
-        yield from ("--global-batch-size", str(samples.global_))
+        if "step_batch_size_schedule" not in arguments_by_key(task.spec):
+            yield from ("--global-batch-size", str(samples.global_))
 
 
 def checkpoint_arguments(spec: Experiment) -> Iterator[Value]:
