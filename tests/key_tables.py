@@ -31,8 +31,9 @@ def _line(one: Documented, page: pathlib.Path) -> str:
     if one.of and "." not in one.path:
         meaning += f" ({', '.join(one.of)})"
     if target := one.key.see:
-        label = (target.partition("#")[2] or target.removesuffix(".md")).replace("-", " ").replace("slurm", "Slurm")
-        meaning += f"; see [{label.rpartition('/')[2]}]({target})"
+        label = target.partition("#")[2] or target.removesuffix(".md").rpartition("/")[2]
+        label = label.replace("-", " ").replace("slurm", "Slurm")
+        meaning += f"; see [{label}]({target})"
     meaning = re.sub(r"\]\(([^)]*)\)", lambda link: f"]({_relative(link[1], page)})", meaning)
     cells = (f"`{one.path}`", meaning, f"`{one.key.example.strip()}`", one.default)
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
