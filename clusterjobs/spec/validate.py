@@ -190,7 +190,7 @@ def _problem_of(detail: dict[str, Any], given: _Given) -> Problem:
     if kind in _WRONG_SHAPE:
         hint = _shape(given, path, detail) or hint
     if kind == "value_error" and not hint:
-        hint = _single_value(given, path, detail["input"])
+        hint = _single_value(given, path, detail["input"], what)
     return Problem(what, where, dotted(path), hint)
 
 
@@ -249,6 +249,7 @@ def _unknown_key(path: Path, value: Any, given: _Given) -> Problem:
 
 _WORD = re.compile(r"[\w./-]{1,40}", re.ASCII)  # means the same inside [ ]
 _PAIR = re.compile(r"(?:--)?([A-Za-z_][\w-]*)=([\w./-]+)|--([a-z][\w-]*)", re.ASCII)
+_NUMBER = re.compile(r"(?<!\.)\b\d+\b(?!\.)")
 _ALIKE = 0.75  # a less similar key must at least accept the value
 _NO_MODEL = ("model_type", "model_attributes_type")
 _WRONG_SHAPE = ("dict_type", "tuple_type", "list_type", *_NO_MODEL)
@@ -269,16 +270,19 @@ def _shape(given: _Given, path: Path, detail: Mapping[str, Any]) -> str:
     return f"write {place[-1]}: {form}" if form != "..." else ""
 
 
-def _single_value(given: _Given, path: Path, value: Any) -> str:
+def _single_value(given: _Given, path: Path, value: Any, what: str) -> str:
     """Items of the value, or numbers in it, that the key takes, or else the key's example."""
-    written = value if isinstance(value, str) else ""
-    parts = value if isinstance(value, list) else re.findall(r"(?<!\.)\b\d+\b(?!\.)", written)
+    key = _key_at(given.model, path)
+    has_unit = key is not None and key.unit  # `5 minutes` are not 5 seconds
+    written = value if isinstance(value, str) and not has_unit else ""
+    parts = value if isinstance(value, list) else _NUMBER.findall(written)
     single = [as_text(one) for one in parts if isinstance(one, (str, int, float))]
     taken = [one for one in single if _reads_and_is_accepted(given, path, one)]
     if taken:
         return f"write {' or '.join(taken[:3])}"
-    key = _key_at(given.model, path)
-    return f"for example {key.example}" if key else "write text or a number"
+    if key:
+        return f"for example {key.example}"
+    return "for example 12" if what == "expected an integer" else "write text or a number"
 
 
 def _fitted(given: _Given, place: Path, value: Any, written: str) -> str:

@@ -183,7 +183,7 @@ environment_names = st.from_regex(r"H_[A-Za-z0-9_]{0,8}", fullmatch=True)
 parameter_names = st.from_regex(r"P_[A-Z0-9_]{0,6}", fullmatch=True)
 components = texts.map(lambda text: text.replace("/", "∕"))
 
-_OPTIONS = ("comment", "account", "reservation", "mail-user", "licenses", "wckey", "qos")
+_OPTIONS = ("comment", "account", "reservation", "mail-user", "wckey", "qos")
 
 
 @dataclass(frozen=True)

@@ -273,7 +273,7 @@ class NodeType(Defaults):
             "2",
         ),
     ] = None
-    memory_mib: Annotated[Mebibytes | None, Key("RealMemory, in MiB", "515000")] = None
+    memory_mib: Annotated[Mebibytes | None, Key("RealMemory", "515000", unit="MiB")] = None
     gpus: Annotated[
         Gpus | None, Key("GPUs of a node, whether Slurm counts them or not; 0 if it has none", "4")
     ] = None
