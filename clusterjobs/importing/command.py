@@ -236,8 +236,9 @@ def import_(
         given, include = texts_of_files(files)
         warnings, seen_here = [], Seen()
         how = f"clusterjobs clusters import --from-files {_names(files)}"
+    show_problems(warnings)
     seen = collect(given, include)
-    show_problems([*warnings, *seen.warnings])
+    show_problems(seen.warnings)
     seen.found_programs, seen.slurm_commands = seen_here.found_programs, seen_here.slurm_commands
     if probe:
         complete_cluster(seen, run_probes(nodes_to_probe(seen, partitions), probe_seconds))

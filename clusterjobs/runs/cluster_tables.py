@@ -159,21 +159,21 @@ def list_text(clusters: Sequence[NamedCluster]) -> str:
     head = ["name", "queue", "nodes", "GPUs of a node", "fabric", "shared", "USD/hour, all nodes"]
     rows, prices = [[*head, "from"]], list[Price | None]()
     for one in clusters:
-        cells = _list_rows(one.config, prices)
+        cells, found = _list_rows(one.config)
         rows += [[one.name, *each, one.shown_origin] for each in cells]
+        prices += found
     return f"{table(rows)}\n\n{_about_prices(prices)}".rstrip()
 
 
-def _list_rows(config: AnyCluster, prices: list[Price | None]) -> list[list[str]]:
-    """The rows of a cluster; `prices` gets theirs."""
+def _list_rows(config: AnyCluster) -> tuple[list[list[str]], list[Price | None]]:
+    """The rows of a cluster, and the prices in them; None is one that is missing."""
     if isinstance(config, Described):
         found = described_tables.nodes_of(config)
-        prices += filter(None, (one.price for one in found))
-        return described_tables.list_rows(config, found)
+        known = [one.price for one in found if one.price]  # the catalogue has none of them
+        return described_tables.list_rows(config, found), [*known]
     mounts = ", ".join(mount.directory for mount in config.cluster.mounts)
     rows = node_rows(config.cluster)
-    prices += (row.price for row in rows)
-    return [_list_row(row, mounts) for row in rows]
+    return [_list_row(row, mounts) for row in rows], [row.price for row in rows]
 
 
 def _list_row(row: NodesRow, mounts: str) -> list[str]:

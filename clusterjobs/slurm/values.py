@@ -290,8 +290,8 @@ _NODES = rf" *[^][, ]*({_RANGES}[^][, ]*)* *"
 _PARTS = r"(\*(-(\*|\d+))?|\d+(-0*[1-9]\d*)?)"
 _OF_SRUN = "allow-task-sharing"  # of gres-flags; sbatch refuses it
 _LICENSE = r"[^\s,;:=*|]+([:=] ?\d+)?"
-_FEATURE = r"[^][\s&|,()*]+"
-_FEATURE = rf"({_FEATURE}|\({_FEATURE}([&|,]{_FEATURE})*\))(\*0*[1-9]\d*)?"
+_NAME = r"[^][\s&|,()*]+"
+_FEATURE = rf"({_NAME}|\({_NAME}([&|,]{_NAME})*\))(\*0*[1-9]\d*)?"
 _FEATURES = rf"({_FEATURE}|\[{_FEATURE}([&|,]{_FEATURE})*\])"
 _BINDING = [
     _OF_SRUN,

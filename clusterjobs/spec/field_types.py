@@ -300,6 +300,10 @@ def plain(value: Any) -> str:
 _PLAIN = "expected text that is not empty and is known before the job runs: write it out"
 
 
+class NotAnIntegerError(ValueError):
+    """A value of another kind, where a key without an example of its own takes integers."""
+
+
 def integer(value: Any) -> Any:
     if isinstance(value, Text):
         raise ValueError(
@@ -310,7 +314,7 @@ def integer(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int):
         is_whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e9
         instead = f": write {int(value)}" if is_whole else ""
-        raise ValueError(f"expected an integer{instead}")
+        raise NotAnIntegerError(f"expected an integer{instead}")
     return int(value)
 
 

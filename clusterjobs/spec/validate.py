@@ -10,6 +10,7 @@ from pydantic import ValidationError, create_model
 from clusterjobs.diagnostics import Locator
 from clusterjobs.errors import InputError, Problem, did_you_mean, nearest
 from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.field_types import NotAnIntegerError
 from clusterjobs.spec.key_names import (
     key_of_other_name,
     renamed_key,
@@ -189,8 +190,8 @@ def _problem_of(detail: dict[str, Any], given: _Given) -> Problem:
     what, hint = _describe(kind, detail)
     if kind in _WRONG_SHAPE:
         hint = _shape(given, path, detail) or hint
-    if kind == "value_error" and not hint:
-        hint = _single_value(given, path, detail["input"], what)
+    if kind == "value_error" and not hint and not is_key:
+        hint = _single_value(given, path, detail["input"], detail["ctx"]["error"])
     return Problem(what, where, dotted(path), hint)
 
 
@@ -270,7 +271,7 @@ def _shape(given: _Given, path: Path, detail: Mapping[str, Any]) -> str:
     return f"write {place[-1]}: {form}" if form != "..." else ""
 
 
-def _single_value(given: _Given, path: Path, value: Any, what: str) -> str:
+def _single_value(given: _Given, path: Path, value: Any, error: Exception) -> str:
     """Items of the value, or numbers in it, that the key takes, or else the key's example."""
     key = _key_at(given.model, path)
     has_unit = key is not None and key.unit  # `5 minutes` are not 5 seconds
@@ -282,7 +283,9 @@ def _single_value(given: _Given, path: Path, value: Any, what: str) -> str:
         return f"write {' or '.join(taken[:3])}"
     if key:
         return f"for example {key.example}"
-    return "for example 12" if what == "expected an integer" else "write text or a number"
+    if isinstance(error, NotAnIntegerError):
+        return "for example 12"
+    return "write text or a number" if isinstance(value, (list, dict)) else ""
 
 
 def _fitted(given: _Given, place: Path, value: Any, written: str) -> str:

@@ -66,4 +66,4 @@ def make_configs(args: Any, arguments: Any) -> None:
     make(args)
     training = importlib.import_module("megatron.training.training")
     for name in ("get_megatron_ddp_config", "get_megatron_optimizer_config"):
-        getattr(training, name, lambda _: None)(args)
+        getattr(training, name, lambda _: None)(args)  # not all releases have both
